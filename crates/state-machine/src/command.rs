@@ -1,0 +1,176 @@
+//! What is asked. A request carries everything its decision may need, the random bits included.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::ids::{LeaseId, Secret, SessionId};
+use crate::resource::Resource;
+use crate::words::{Metadata, Mode, Owner, Reason, RequestId, Ttl, Wait};
+
+/// Who hears the answer: one attempt of one call on one connection. Never used twice in a process's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attachment(pub u64);
+
+/// One thing that is asked, with what was read and drawn for it on arrival.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Who hears the answer.
+    pub attachment: Attachment,
+    /// The raw boot time at which this attempt arrived.
+    pub arrived_raw_us: u64,
+    /// Random bits for the id of whatever this makes.
+    pub secret: Secret,
+    /// What is asked.
+    pub command: Command,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Grant me this resource, or a place in line.
+    Acquire(Acquire),
+    /// Keep my lease alive.
+    Renew(Renew),
+    /// I am done.
+    Release(Proof),
+    /// Take this request back.
+    Cancel {
+        /// The lock it was for.
+        resource: Resource,
+        /// Whose request it was.
+        owner: Owner,
+        /// Which one.
+        request_id: RequestId,
+    },
+    /// Is a live lease with this token covering the resource?
+    Verify {
+        /// What is to be covered.
+        resource: Resource,
+        /// The token.
+        token: u64,
+    },
+    /// Who holds and who waits for this?
+    Get {
+        /// The resource.
+        resource: Resource,
+    },
+    /// Which locks are held or waited for?
+    List(List),
+    /// Take this resource from its holders.
+    Break(Break),
+    /// Open a session.
+    OpenSession {
+        /// Whose it is.
+        owner: Owner,
+        /// How long it lives without a heartbeat.
+        ttl: Ttl,
+        /// The caller's request id.
+        request_id: Option<RequestId>,
+        /// What its owner says of it.
+        metadata: Metadata,
+    },
+    /// Keep my session alive, and tell me which of its leases ended.
+    KeepAlive {
+        /// Which session.
+        session: SessionId,
+        /// The highest `seq` of `ended[]` that the caller has taken in.
+        seen: Option<u64>,
+    },
+    /// I am done with this session and everything under it.
+    CloseSession {
+        /// Which session.
+        session: SessionId,
+    },
+    /// Which sessions live?
+    ListSessions {
+        /// Rows at most.
+        limit: usize,
+        /// Where the page before ended.
+        cursor: Option<String>,
+    },
+    /// The connection of an attempt has closed. Has no answer.
+    Detach {
+        /// The attempt.
+        gone: Attachment,
+    },
+    /// A grant could not be delivered because its connection had closed. Has no answer.
+    Abandon {
+        /// The lease that was granted.
+        lease: LeaseId,
+    },
+}
+
+/// An acquire as its caller wrote it.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// What is wanted.
+    pub resource: Resource,
+    /// Who wants it.
+    pub owner: Owner,
+    /// For how long; a lease under a session lives by the session's.
+    pub ttl: Option<Ttl>,
+    /// In which mode.
+    pub mode: Mode,
+    /// How long to stand in line; zero is a single attempt.
+    pub wait: Wait,
+    /// The session to live by.
+    pub session: Option<SessionId>,
+    /// The caller's request id.
+    pub request_id: Option<RequestId>,
+    /// What the caller says of itself.
+    pub metadata: Metadata,
+}
+
+/// What a holder shows to act on its lease: all four must belong together.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// What is held.
+    pub resource: Resource,
+    /// Who holds it.
+    pub owner: Owner,
+    /// The secret id.
+    pub lease: LeaseId,
+    /// The fencing token.
+    pub token: u64,
+}
+
+/// A renewal.
+#[derive(Clone, Debug)]
+pub struct Renew {
+    /// Which lease, and the proof that it is the caller's.
+    pub proof: Proof,
+    /// A new TTL, for a lease with a session of its own.
+    pub ttl: Option<Ttl>,
+    /// New metadata.
+    pub metadata: Option<Metadata>,
+}
+
+/// A break.
+#[derive(Clone, Debug)]
+pub struct Break {
+    /// Leases on exactly this resource.
+    pub resource: Resource,
+    /// The operator's words.
+    pub reason: Reason,
+    /// Grant on at once instead of at the deadline.
+    pub force: bool,
+    /// Only the lease with this token.
+    pub token: Option<u64>,
+    /// The caller's request id.
+    pub request_id: Option<RequestId>,
+    /// Tokens broken by earlier slices of this same break; empty on arrival.
+    pub broken: Vec<u64>,
+}
+
+/// A page of locks.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// Only locks whose canonical text begins with this.
+    pub prefix: String,
+    /// Only locks that this owner holds or waits for.
+    pub owner: Option<Owner>,
+    /// Rows at most.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+}
