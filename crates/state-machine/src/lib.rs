@@ -25,3 +25,5 @@ pub mod token;
 pub mod answer;
 pub mod command;
 pub mod event;
+
+pub mod codec;
