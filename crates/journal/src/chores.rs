@@ -1,0 +1,81 @@
+//! The background snapshot: a second copy of the state moves on from the last snapshot over the closed segments and
+//! writes itself out. Reads only what no longer changes, and removes only what the new snapshot replaces, after that
+//! snapshot is durable.
+
+use std::io;
+
+use crate::disk::Disk;
+use crate::error::{OpenError, StorageError};
+use crate::inventory::TEMPORARY;
+use crate::journal::{Fold, Outcome};
+use crate::scan::{Cursor, Visit};
+use crate::snapshot::{SnapshotHeader, SnapshotWriter, snapshot_name};
+
+/// Lets a fold hear what a scan reads.
+pub(crate) struct IntoFold<'a>(pub &'a mut dyn Fold);
+
+impl Visit for IntoFold<'_> {
+    fn snapshot(&mut self, content: &mut dyn io::Read) -> Result<(), String> {
+        self.0.restore(content)
+    }
+
+    fn record(&mut self, _path: &str, _offset: u64, _index: u64, payload: &[u8]) -> Result<(), String> {
+        self.0.replay(payload)
+    }
+}
+
+/// Makes the snapshot that takes the place of the previous one and of these closed segments.
+pub(crate) fn snapshot<D: Disk>(
+    disk: &D,
+    previous: Option<&str>,
+    closed: &[String],
+    fold: &mut dyn Fold,
+) -> Result<Outcome, StorageError> {
+    let header = replay(disk, previous, closed, fold).map_err(|error| match error {
+        OpenError::Storage(error) => error,
+        other => StorageError::Background(Box::new(other)),
+    })?;
+
+    let name = snapshot_name(header.index);
+    let aside = format!("{name}{TEMPORARY}");
+    let mut file = disk.create(&aside).map_err(StorageError::io("create", disk.path(&aside)))?;
+    let mut write = || {
+        let mut writer = SnapshotWriter::new(&mut file, &header)?;
+        fold.write_snapshot(&mut writer)?;
+        writer.finish()
+    };
+    let bytes = write().map_err(StorageError::io("write", disk.path(&aside)))?;
+    let sync_folder = || disk.sync_folder().map_err(StorageError::io("sync the directory", disk.path("")));
+    disk.rename(&aside, &name).map_err(StorageError::io("name", disk.path(&name)))?;
+    sync_folder()?;
+
+    for old in closed.iter().map(String::as_str).chain(previous) {
+        disk.remove(old).map_err(StorageError::io("remove", disk.path(old)))?;
+    }
+    sync_folder()?;
+    Ok(Outcome::SnapshotPublished { name, index: header.index, bytes })
+}
+
+fn replay<D: Disk>(
+    disk: &D,
+    previous: Option<&str>,
+    closed: &[String],
+    fold: &mut dyn Fold,
+) -> Result<SnapshotHeader, OpenError> {
+    let mut cursor = Cursor::start();
+    let mut into = IntoFold(fold);
+    if let Some(name) = previous {
+        cursor.snapshot(disk, name, &mut into)?;
+    }
+    for name in closed {
+        cursor.segment(disk, name, false, &mut into)?;
+    }
+    let journal_id = cursor.journal_id;
+    assert!(journal_id.is_some(), "there is a closed segment to read");
+    Ok(SnapshotHeader {
+        journal_id: journal_id.unwrap_or_default(),
+        index: cursor.next_index - 1,
+        next_segment: cursor.next_segment,
+        chain: cursor.chain,
+    })
+}

@@ -1,0 +1,266 @@
+//! The journal in files: one write and one sync per batch into a segment prepared beforehand. Never tries a failed
+//! write again, and never reads while it appends.
+
+use crate::chores;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{OpenError, StorageError};
+use crate::journal::{Chore, ChoreDone, ChoreKind, Extent, Journal, Outcome};
+use crate::limits::{
+    BATCH_BYTES_MAX, BUFFER_KEPT_BYTES, SECTOR_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    SNAPSHOT_AFTER_BYTES,
+};
+use crate::record::{self, Place};
+use crate::segment::{self, SegmentHeader, segment_name};
+
+/// How a file journal is kept.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The id a journal gets when it is begun: random, so that files of two journals are never mixed up. A journal
+    /// that exists keeps its own.
+    pub journal_id: [u8; 16],
+    /// Size of new segments.
+    pub segment_bytes: u64,
+    /// The largest batch; must fit into a segment.
+    pub batch_bytes_max: usize,
+    /// A snapshot is due when closed segments hold this much, or as much as the last snapshot if that is more.
+    pub snapshot_after_bytes: u64,
+}
+
+impl Options {
+    /// The defaults, for a journal that would be begun with this id.
+    pub fn new(journal_id: [u8; 16]) -> Self {
+        Self {
+            journal_id,
+            segment_bytes: SEGMENT_BYTES,
+            batch_bytes_max: BATCH_BYTES_MAX,
+            snapshot_after_bytes: SNAPSHOT_AFTER_BYTES,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        if !self.segment_bytes.is_multiple_of(SECTOR_BYTES as u64)
+            || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.segment_bytes)
+        {
+            return Err(OpenError::Options("segment_bytes must be whole sectors, from 4 KiB to 1 GiB"));
+        }
+        if self.batch_bytes_max as u64 > self.segment_bytes
+            || (SECTOR_BYTES + record::record_bytes(self.batch_bytes_max)) as u64 > self.segment_bytes
+        {
+            return Err(OpenError::Options("segment_bytes must hold a batch of batch_bytes_max"));
+        }
+        Ok(())
+    }
+}
+
+/// Ordered batches in the files of one directory.
+pub struct FileJournal<D: Disk> {
+    pub(crate) disk: D,
+    pub(crate) options: Options,
+    pub(crate) active: Active<D::File>,
+    /// Segments that are full and not yet in a snapshot, oldest first.
+    pub(crate) closed: Vec<Closed>,
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) next_index: u64,
+    /// Checksum of the last record.
+    pub(crate) chain: u32,
+    pub(crate) prepared: Prepared,
+    /// Counts temporary names, so that none is used twice.
+    pub(crate) temporary: u64,
+    pub(crate) snapshot_underway: bool,
+    pub(crate) stopped: bool,
+    pub(crate) buffer: Vec<u8>,
+}
+
+/// The segment that is being written.
+pub(crate) struct Active<F> {
+    pub file: F,
+    pub header: SegmentHeader,
+    /// Where the next record goes.
+    pub end: u64,
+}
+
+/// A segment that is full.
+#[derive(Debug, Clone)]
+pub(crate) struct Closed {
+    pub first_index: u64,
+    pub bytes: u64,
+}
+
+/// The newest snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub name: String,
+    pub index: u64,
+    pub bytes: u64,
+}
+
+/// The segment after the active one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Prepared {
+    Nothing,
+    Underway,
+    Ready(String),
+}
+
+impl<D: Disk> FileJournal<D> {
+    /// The id the journal was begun with.
+    pub fn journal_id(&self) -> [u8; 16] {
+        self.active.header.journal_id
+    }
+
+    fn write(&mut self, payload: &[u8]) -> Result<u64, StorageError> {
+        let bytes = record::record_bytes(payload.len()) as u64;
+        if self.active.end + bytes > self.active.header.bytes {
+            self.next_segment()?;
+        }
+        let active = &mut self.active;
+        let place = Place { seed: active.header.seed(), index: self.next_index, chain: self.chain };
+        let chain = record::encode(&mut self.buffer, place, payload);
+        assert!(active.end + bytes <= active.header.bytes, "a segment holds the largest batch");
+        assert!(self.buffer.len() as u64 == bytes, "a record is as long as was reckoned");
+
+        let path = |disk: &D| disk.path(&segment_name(active.header.first_index));
+        if let Err(source) = active.file.write_at(active.end, &self.buffer) {
+            return Err(StorageError::Io { doing: "write to", path: path(&self.disk), source });
+        }
+        if let Err(source) = active.file.sync() {
+            return Err(StorageError::Io { doing: "sync", path: path(&self.disk), source });
+        }
+        active.end += bytes;
+        self.chain = chain;
+        self.next_index += 1;
+        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
+            self.buffer = Vec::new();
+        }
+        Ok(place.index)
+    }
+
+    /// Goes over to the next segment, preparing it here and now if no chore has done so in time.
+    fn next_segment(&mut self) -> Result<(), StorageError> {
+        let prepared = match std::mem::replace(&mut self.prepared, Prepared::Nothing) {
+            Prepared::Ready(name) => name,
+            other => {
+                // What is still underway will serve the time after.
+                self.prepared = other;
+                let name = self.temporary_name();
+                segment::prepare(&self.disk, &name, self.options.segment_bytes)?;
+                name
+            }
+        };
+        let before = self.active.header;
+        let header = SegmentHeader {
+            journal_id: before.journal_id,
+            number: before.number + 1,
+            first_index: self.next_index,
+            bytes: self.options.segment_bytes,
+            chain: self.chain,
+        };
+        let file = segment::adopt(&self.disk, &prepared, &header)?;
+        self.closed.push(Closed { first_index: before.first_index, bytes: before.bytes });
+        self.active = Active { file, header, end: SECTOR_BYTES as u64 };
+        Ok(())
+    }
+
+    fn temporary_name(&mut self) -> String {
+        self.temporary += 1;
+        format!("prepared-{}{}", self.temporary, crate::inventory::TEMPORARY)
+    }
+
+    fn prepare_chore(&mut self) -> Chore {
+        self.prepared = Prepared::Underway;
+        let (disk, name, bytes) = (self.disk.clone(), self.temporary_name(), self.options.segment_bytes);
+        Chore::new(ChoreKind::PrepareSegment, move |_| {
+            segment::prepare(&disk, &name, bytes)?;
+            Ok(Outcome::SegmentReady { name })
+        })
+    }
+
+    fn snapshot_chore(&mut self) -> Chore {
+        self.snapshot_underway = true;
+        let disk = self.disk.clone();
+        let previous = self.snapshot.as_ref().map(|snapshot| snapshot.name.clone());
+        let closed: Vec<_> = self.closed.iter().map(|closed| segment_name(closed.first_index)).collect();
+        Chore::new(ChoreKind::Snapshot, move |fold| {
+            chores::snapshot(&disk, previous.as_deref(), &closed, fold)
+        })
+    }
+
+    fn snapshot_due(&self) -> bool {
+        let closed: u64 = self.closed.iter().map(|closed| closed.bytes).sum();
+        let last = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
+        !self.closed.is_empty() && closed >= self.options.snapshot_after_bytes.max(last)
+    }
+}
+
+impl<D: Disk> Journal for FileJournal<D> {
+    fn append(&mut self, payload: &[u8]) -> Result<u64, StorageError> {
+        let bytes_max = self.options.batch_bytes_max;
+        if self.stopped {
+            return Err(StorageError::Stopped);
+        }
+        if payload.len() > bytes_max {
+            return Err(StorageError::BatchTooLarge { bytes: payload.len(), bytes_max });
+        }
+        let written = self.write(payload);
+        self.stopped = written.is_err();
+        written
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        self.options.batch_bytes_max
+    }
+
+    fn room(&self) -> Result<u64, StorageError> {
+        self.disk.free_bytes().map_err(StorageError::io("measure the free space of", self.disk.path("")))
+    }
+
+    fn chores(&mut self) -> Vec<Chore> {
+        let mut due = Vec::new();
+        if self.stopped {
+            return due;
+        }
+        if self.prepared == Prepared::Nothing && self.active.end > self.active.header.bytes / 2 {
+            due.push(self.prepare_chore());
+        }
+        if !self.snapshot_underway && self.snapshot_due() {
+            due.push(self.snapshot_chore());
+        }
+        due
+    }
+
+    fn chore_done(&mut self, done: ChoreDone) -> Result<(), StorageError> {
+        if self.stopped {
+            return Err(StorageError::Stopped);
+        }
+        match done.outcome {
+            Ok(Outcome::SegmentReady { name }) => {
+                assert!(self.prepared == Prepared::Underway, "one segment is prepared at a time");
+                self.prepared = Prepared::Ready(name);
+                Ok(())
+            }
+            Ok(Outcome::SnapshotPublished { name, index, bytes }) => {
+                assert!(self.snapshot_underway, "one snapshot is made at a time");
+                self.snapshot_underway = false;
+                self.closed.retain(|closed| closed.first_index > index);
+                self.snapshot = Some(Snapshot { name, index, bytes });
+                Ok(())
+            }
+            Err(error) => {
+                self.stopped = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        let snapshot = self.snapshot.as_ref();
+        Extent {
+            last_index: self.next_index - 1,
+            snapshot_index: snapshot.map_or(0, |snapshot| snapshot.index),
+            segments: self.closed.len() as u64 + 1,
+            bytes: self.closed.iter().map(|closed| closed.bytes).sum::<u64>()
+                + self.active.header.bytes
+                + snapshot.map_or(0, |snapshot| snapshot.bytes),
+        }
+    }
+}

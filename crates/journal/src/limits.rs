@@ -1,0 +1,34 @@
+//! Every bound of the journal, with its reason. Holds numbers and nothing else.
+
+/// The unit that a disk writes whole or not at all; everything torn or damaged is told apart by it.
+pub const SECTOR_BYTES: usize = 512;
+
+/// Default size of a segment: twice the largest batch, and small enough to be zero-filled in the background in a
+/// fraction of a second.
+pub const SEGMENT_BYTES: u64 = 32 << 20;
+
+/// Largest segment accepted. A segment is read into memory whole when it is replayed.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Smallest segment accepted: a header and a few one-sector records. Only simulations go this low.
+pub const SEGMENT_BYTES_MIN: u64 = 4096;
+
+/// Default for the largest batch of the file journal.
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// Default for the bytes of closed segments that make a snapshot due: two default segments.
+pub const SNAPSHOT_AFTER_BYTES: u64 = 64 << 20;
+
+/// Largest chunk of a snapshot. Each chunk has its own checksum, so a reader never hands on unverified bytes and
+/// never holds more than this in memory.
+pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
+
+/// Zeros are written to a new segment in pieces of this size, each synced, so that the background work never
+/// builds up a long queue of dirty pages before a batch's own sync.
+pub const ZERO_FILL_BYTES: usize = 1 << 20;
+
+/// The assembled-record buffer is given back above this size, so that one huge batch does not cost memory for ever.
+pub const BUFFER_KEPT_BYTES: usize = 1 << 20;
+
+/// How often a backup starts over when files are trimmed away while it copies them.
+pub const BACKUP_TRIES: u32 = 10;

@@ -1,0 +1,262 @@
+//! Reads a directory from its newest snapshot to its last record, and verifies every byte on the way. Changes
+//! nothing: whoever scans decides afterwards what to do about a torn tail and about leftovers.
+
+use std::io::Read;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Damage, DamageKind, OpenError, StorageError};
+use crate::inventory::Inventory;
+use crate::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
+use crate::segment::{FORMAT_VERSION, HeaderError, SegmentHeader, segment_name};
+use crate::snapshot::{SnapshotError, SnapshotReader};
+use crate::walk::{Step, Walker};
+
+/// Who hears what a scan reads, in order.
+pub(crate) trait Visit {
+    /// The newest snapshot's content.
+    fn snapshot(&mut self, content: &mut dyn Read) -> Result<(), String>;
+    /// One record after it.
+    fn record(&mut self, path: &str, offset: u64, index: u64, payload: &[u8]) -> Result<(), String>;
+}
+
+/// A record that a crash left incomplete at the end of the last segment. It was never acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The segment.
+    pub path: String,
+    /// Where the record begins in it.
+    pub offset: u64,
+    /// From there to the last byte that may have been written.
+    pub bytes: u64,
+}
+
+/// A segment that was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub name: String,
+    pub header: SegmentHeader,
+    pub records: u64,
+    /// Where the next record would begin.
+    pub end: u64,
+    /// The last record's place, as (offset, bytes).
+    pub last_record: Option<(u64, u64)>,
+    pub torn: Option<Torn>,
+}
+
+/// The place a reader has come to. Each file read must continue exactly there.
+pub(crate) struct Cursor {
+    pub journal_id: Option<[u8; 16]>,
+    /// Number of the segment that comes next.
+    pub next_segment: u64,
+    pub next_index: u64,
+    pub chain: u32,
+    /// The bytes of the segment read last, kept to be used again.
+    image: Vec<u8>,
+    payload: Vec<u8>,
+    /// The segment read last: its path and where its records end.
+    before: Option<(String, u64)>,
+}
+
+/// What a scan found.
+pub(crate) struct Scanned {
+    pub cursor: Cursor,
+    /// The snapshot it began with, as (name, index, bytes).
+    pub snapshot: Option<(String, u64, u64)>,
+    /// The segments after it, at least one.
+    pub segments: Vec<Segment>,
+}
+
+/// Reads everything from the newest snapshot on. There must be something: see [`Inventory::is_fresh`].
+pub(crate) fn scan<D: Disk>(
+    disk: &D,
+    inventory: &Inventory,
+    visit: &mut dyn Visit,
+) -> Result<Scanned, OpenError> {
+    let mut cursor = Cursor::start();
+    let mut snapshot = None;
+    if let Some((index, name)) = inventory.newest_snapshot() {
+        let bytes = cursor.snapshot(disk, name, visit)?;
+        snapshot = Some((name.clone(), *index, bytes));
+    }
+    let live = inventory.live_segments();
+    if live.is_empty() {
+        return Err(cursor.missing(disk));
+    }
+    let mut segments = Vec::with_capacity(live.len());
+    for (place, (_, name)) in live.iter().enumerate() {
+        segments.push(cursor.segment(disk, name, place + 1 == live.len(), visit)?);
+    }
+    Ok(Scanned { cursor, snapshot, segments })
+}
+
+impl Cursor {
+    /// The very beginning of a journal.
+    pub fn start() -> Self {
+        Self {
+            journal_id: None,
+            next_segment: 1,
+            next_index: 1,
+            chain: 0,
+            image: Vec::new(),
+            payload: Vec::new(),
+            before: None,
+        }
+    }
+
+    /// Reads a snapshot, moves to the place behind it and returns its length.
+    pub fn snapshot<D: Disk>(
+        &mut self,
+        disk: &D,
+        name: &str,
+        visit: &mut dyn Visit,
+    ) -> Result<u64, OpenError> {
+        let path = disk.path(name);
+        let refuse = |error| match error {
+            SnapshotError::Io(source) => {
+                OpenError::Storage(StorageError::Io { doing: "read", path: path.clone(), source })
+            }
+            SnapshotError::Damaged(offset, kind) => damaged(&path, offset, kind),
+            SnapshotError::Newer(version) => newer(&path, version),
+        };
+        let file = disk.open(name).map_err(StorageError::io("open", path.clone()))?;
+        let (header, mut reader) = SnapshotReader::open(file).map_err(refuse)?;
+        if name != crate::snapshot::snapshot_name(header.index) {
+            return Err(damaged(&path, 32, DamageKind::Misnamed));
+        }
+        let heard = visit.snapshot(&mut reader);
+        // What is wrong with the bytes is the better explanation for whatever the listener made of them.
+        let bytes = reader.finish().map_err(refuse)?;
+        heard.map_err(|reason| OpenError::Refused { path, offset: 0, index: header.index, reason })?;
+        self.journal_id = Some(header.journal_id);
+        self.next_segment = header.next_segment;
+        self.next_index = header.index + 1;
+        self.chain = header.chain;
+        Ok(bytes)
+    }
+
+    /// Reads a segment that must continue here, and moves behind it. Only in the last one may the tail be torn.
+    pub fn segment<D: Disk>(
+        &mut self,
+        disk: &D,
+        name: &str,
+        last: bool,
+        visit: &mut dyn Visit,
+    ) -> Result<Segment, OpenError> {
+        let path = disk.path(name);
+        let header = self.read_image(disk, name)?;
+        self.check_order(disk, name, &header)?;
+
+        let (mut records, mut last_record) = (0, None);
+        let mut walker = Walker::new(&self.image, &header);
+        let torn = loop {
+            let step = walker.step(&mut self.payload);
+            match step.map_err(|(offset, kind)| damaged(&path, offset as u64, kind))? {
+                Step::Record { offset, bytes, index } => {
+                    let offset = offset as u64;
+                    visit
+                        .record(&path, offset, index, &self.payload)
+                        .map_err(|reason| OpenError::Refused { path: path.clone(), offset, index, reason })?;
+                    records += 1;
+                    last_record = Some((offset, bytes as u64));
+                }
+                Step::End => break None,
+                Step::Torn { offset, bytes } if last => {
+                    break Some(Torn { path: path.clone(), offset: offset as u64, bytes: bytes as u64 });
+                }
+                Step::Torn { offset, .. } => {
+                    let kind = DamageKind::Missing { index: walker.next_index };
+                    return Err(damaged(&path, offset as u64, kind));
+                }
+            }
+        };
+        let end = walker.end as u64;
+        self.next_index = walker.next_index;
+        self.chain = walker.chain;
+        self.next_segment += 1;
+        self.before = Some((path, end));
+        Ok(Segment { name: name.to_owned(), header, records, end, last_record, torn })
+    }
+
+    /// The bytes of the segment read last.
+    pub fn image(&self) -> &[u8] {
+        &self.image
+    }
+
+    /// Reads the whole file into memory, and checks that it is a segment and as long as it says.
+    fn read_image<D: Disk>(&mut self, disk: &D, name: &str) -> Result<SegmentHeader, OpenError> {
+        let path = disk.path(name);
+        let file = disk.open(name).map_err(StorageError::io("open", path.clone()))?;
+        let found = file.len().map_err(StorageError::io("measure", path.clone()))?;
+        let mut sector = [0; SECTOR_BYTES];
+        if found < SECTOR_BYTES as u64 {
+            let expected = SECTOR_BYTES as u64;
+            return Err(damaged(&path, found, DamageKind::Length { expected, found }));
+        }
+        file.read_at(0, &mut sector).map_err(StorageError::io("read", path.clone()))?;
+        let header = SegmentHeader::decode(&sector).map_err(|error| match error {
+            HeaderError::Damaged(kind) => damaged(&path, 0, kind),
+            HeaderError::Newer(version) => newer(&path, version),
+        })?;
+        let expected = header.bytes;
+        if found != expected {
+            return Err(damaged(&path, found.min(expected), DamageKind::Length { expected, found }));
+        }
+        let Some(length) = usize::try_from(found)
+            .ok()
+            .filter(|length| found <= SEGMENT_BYTES_MAX && length.is_multiple_of(SECTOR_BYTES))
+        else {
+            return Err(damaged(&path, 48, DamageKind::Length { expected: SEGMENT_BYTES_MAX, found }));
+        };
+        self.image.resize(length, 0);
+        file.read_at(0, &mut self.image).map_err(StorageError::io("read", path))?;
+        Ok(header)
+    }
+
+    fn check_order<D: Disk>(
+        &mut self,
+        disk: &D,
+        name: &str,
+        header: &SegmentHeader,
+    ) -> Result<(), OpenError> {
+        let path = disk.path(name);
+        let expected = *self.journal_id.get_or_insert(header.journal_id);
+        if header.journal_id != expected {
+            return Err(OpenError::Foreign { path, found: header.journal_id, expected });
+        }
+        if name != segment_name(header.first_index) {
+            return Err(damaged(&path, 40, DamageKind::Misnamed));
+        }
+        if header.number > self.next_segment {
+            return Err(self.missing(disk));
+        }
+        if header.number < self.next_segment {
+            return Err(damaged(&path, 32, DamageKind::OutOfOrder));
+        }
+        if header.first_index > self.next_index {
+            // This is the next segment, so it is the one before that has lost its end.
+            let (path, offset) = self.before.clone().unwrap_or((path, 40));
+            return Err(damaged(&path, offset, DamageKind::Missing { index: self.next_index }));
+        }
+        if header.first_index < self.next_index {
+            return Err(damaged(&path, 40, DamageKind::OutOfOrder));
+        }
+        if header.chain != self.chain {
+            return Err(damaged(&path, 56, DamageKind::OutOfOrder));
+        }
+        Ok(())
+    }
+
+    /// The segment that should continue here is not there.
+    fn missing<D: Disk>(&self, disk: &D) -> OpenError {
+        let index = self.next_index;
+        damaged(&disk.path(&segment_name(index)), 0, DamageKind::Missing { index })
+    }
+}
+
+fn damaged(path: &str, offset: u64, kind: DamageKind) -> OpenError {
+    OpenError::Damaged(Damage { path: path.to_owned(), offset, kind })
+}
+
+fn newer(path: &str, version: u32) -> OpenError {
+    OpenError::NewerFormat { path: path.to_owned(), version, supported: FORMAT_VERSION }
+}
