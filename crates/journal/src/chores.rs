@@ -15,7 +15,7 @@ use crate::snapshot::{SnapshotHeader, SnapshotWriter, snapshot_name};
 pub(crate) struct IntoFold<'a>(pub &'a mut dyn Fold);
 
 impl Visit for IntoFold<'_> {
-    fn snapshot(&mut self, content: &mut dyn io::Read) -> Result<(), String> {
+    fn snapshot(&mut self, _path: &str, _index: u64, content: &mut dyn io::Read) -> Result<(), String> {
         self.0.restore(content)
     }
 

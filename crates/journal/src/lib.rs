@@ -32,6 +32,11 @@ mod chores;
 mod file;
 mod recover;
 
+mod backup;
+mod check;
+
+pub use backup::{BackupError, BackupReport, backup};
+pub use check::{Entry, Report, SegmentReport, SnapshotReport, check, dump};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, DamageKind, OpenError, StorageError};
 pub use faulty::{Call, Counts, Fault, FaultyDisk, FaultyFile};

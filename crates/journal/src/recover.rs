@@ -12,7 +12,7 @@ use crate::error::{OpenError, StorageError};
 use crate::file::{Active, Closed, FileJournal, Options, Prepared, Snapshot};
 use crate::inventory::{Inventory, TEMPORARY};
 use crate::journal::Fold;
-use crate::limits::{SECTOR_BYTES, ZERO_FILL_BYTES};
+use crate::limits::SECTOR_BYTES;
 use crate::scan::{self, Segment, Torn};
 use crate::segment::{self, SegmentHeader};
 
@@ -140,13 +140,7 @@ fn cut<D: Disk>(disk: &D, last: &Segment, image: &[u8]) -> Result<D::File, Stora
     let aside = format!("cut{TEMPORARY}");
     let path = || disk.path(&aside);
     let mut file = disk.create(&aside).map_err(StorageError::io("create", path()))?;
-    let mut at = 0;
-    for piece in image[..to_usize(last.end)].chunks(ZERO_FILL_BYTES) {
-        file.write_at(at, piece).map_err(StorageError::io("write", path()))?;
-        at += piece.len() as u64;
-    }
-    segment::fill(&mut file, at, last.header.bytes).map_err(StorageError::io("fill", path()))?;
-    file.sync().map_err(StorageError::io("sync", path()))?;
+    segment::write_copy(&mut file, last.end, image).map_err(StorageError::io("write", path()))?;
     disk.rename(&aside, &last.name).map_err(StorageError::io("replace", disk.path(&last.name)))?;
     Ok(file)
 }

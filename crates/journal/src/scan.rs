@@ -13,8 +13,8 @@ use crate::walk::{Step, Walker};
 
 /// Who hears what a scan reads, in order.
 pub(crate) trait Visit {
-    /// The newest snapshot's content.
-    fn snapshot(&mut self, content: &mut dyn Read) -> Result<(), String>;
+    /// The newest snapshot.
+    fn snapshot(&mut self, path: &str, index: u64, content: &mut dyn Read) -> Result<(), String>;
     /// One record after it.
     fn record(&mut self, path: &str, offset: u64, index: u64, payload: &[u8]) -> Result<(), String>;
 }
@@ -123,7 +123,7 @@ impl Cursor {
         if name != crate::snapshot::snapshot_name(header.index) {
             return Err(damaged(&path, 32, DamageKind::Misnamed));
         }
-        let heard = visit.snapshot(&mut reader);
+        let heard = visit.snapshot(&path, header.index, &mut reader);
         // What is wrong with the bytes is the better explanation for whatever the listener made of them.
         let bytes = reader.finish().map_err(refuse)?;
         heard.map_err(|reason| OpenError::Refused { path, offset: 0, index: header.index, reason })?;

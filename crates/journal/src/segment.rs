@@ -110,6 +110,17 @@ pub(crate) fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64) -> std::io::Re
     Ok(())
 }
 
+/// Writes a segment that has the header and the records of another one up to `end`, then zeros; and syncs it.
+pub(crate) fn write_copy<F: DiskFile>(file: &mut F, end: u64, image: &[u8]) -> std::io::Result<()> {
+    let mut at = 0;
+    for piece in image[..usize::try_from(end).unwrap_or(image.len())].chunks(ZERO_FILL_BYTES) {
+        file.write_at(at, piece)?;
+        at += piece.len() as u64;
+    }
+    fill(file, at, image.len() as u64)?;
+    file.sync()
+}
+
 /// Turns a prepared file into a segment: header, sync, name, folder sync. After this the first record may be written.
 pub(crate) fn adopt<D: Disk>(
     disk: &D,

@@ -1,6 +1,8 @@
 //! Power loss, errors and full disks at any moment: what was acknowledged is there afterwards, in order, and at most
 //! the one batch that was under way besides.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod support;
 
 use leasehold_journal::{Call, Chore, Counts, Fault, FaultyDisk, FileJournal, Journal};
