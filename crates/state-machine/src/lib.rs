@@ -27,3 +27,23 @@ pub mod command;
 pub mod event;
 
 pub mod codec;
+
+mod intervals;
+mod keyed;
+mod owners;
+mod records;
+mod remembered;
+mod requests;
+mod slab;
+mod space;
+mod timers;
+mod tombstones;
+
+mod apply;
+mod decide;
+mod invariants;
+pub mod machine;
+mod snapshot;
+
+pub use decide::Rearm;
+pub use machine::{Counts, Horizon, Machine, Output};

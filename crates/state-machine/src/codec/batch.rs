@@ -83,8 +83,7 @@ pub fn read_batch(
     let mut boot_id = [0; 16];
     boot_id.copy_from_slice(from.bytes(16)?);
     while !from.is_empty() {
-        let stamp =
-            Stamp { raw_us: from.number()?, wall_ms: from.number()?, wall_trusted: from.flag()? };
+        let stamp = Stamp { raw_us: from.number()?, wall_ms: from.number()?, wall_trusted: from.flag()? };
         let first = from.number()?;
         for index in 0..from.count()? as u64 {
             let seq = first.checked_add(index).ok_or(CodecError::OutOfBounds("a sequence number"))?;

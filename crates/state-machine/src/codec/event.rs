@@ -170,9 +170,7 @@ pub fn decode_event(from: &mut Reader<'_>) -> Result<Event, CodecError> {
             metadata: from.metadata()?,
             request: from.option(get_mark)?,
         },
-        10 => {
-            Event::SessionEnded { slot: from.number_u32()?, owner: from.owner()?, how: get_ending(from)? }
-        }
+        10 => Event::SessionEnded { slot: from.number_u32()?, owner: from.owner()?, how: get_ending(from)? },
         11 => Event::Seen { slot: from.number_u32()?, through: from.number()? },
         12 => Event::Cancelled { request: from.request_key()?, found: get_found(from)? },
         13 => Event::BreakAnswered {

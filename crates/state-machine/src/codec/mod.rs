@@ -10,5 +10,8 @@ pub use batch::{BatchWriter, BootId, Stamp, read_batch};
 pub use event::{decode_event, encode_event};
 pub use primitive::{CodecError, Reader};
 
-pub(crate) use event::{get_ask, put_ask};
+pub(crate) use event::{
+    get_ask, get_ending, get_found, get_mark, get_numbers, get_wait, put_ask, put_ending, put_found,
+    put_mark, put_numbers,
+};
 pub(crate) use primitive::*;

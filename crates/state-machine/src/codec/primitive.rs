@@ -31,10 +31,16 @@ impl fmt::Display for CodecError {
             CodecError::Trailing => f.write_str("there are bytes left over"),
             CodecError::OutOfBounds(what) => write!(f, "{what} is out of its bounds"),
             CodecError::UnknownTag(what, tag) => {
-                write!(f, "tag {tag} of {what} is not known to this version; use the newer program that wrote it")
+                write!(
+                    f,
+                    "tag {tag} of {what} is not known to this version; use the newer program that wrote it"
+                )
             }
             CodecError::NewerVersion(version) => {
-                write!(f, "format version {version} is newer than this program; use the newer program that wrote it")
+                write!(
+                    f,
+                    "format version {version} is newer than this program; use the newer program that wrote it"
+                )
             }
         }
     }

@@ -1,0 +1,103 @@
+//! Break: an operator takes a resource from its holders, at their deadline or, with force, at once.
+
+use alloc::vec::Vec;
+
+use crate::answer::{Answer, Refusal};
+use crate::command::Break;
+use crate::event::{Event, RequestMark};
+use crate::machine::{Machine, Output};
+use crate::requests::Fate;
+use crate::timers::Due;
+
+use super::Judged;
+use super::acquire::other_payload;
+
+impl Machine {
+    /// Breaks the leases on exactly this resource, a slice at a time; the request keeps the tokens of earlier slices.
+    pub(crate) fn break_leases(&mut self, wanted: &mut Break, out: &mut Output) -> Judged {
+        let mark = self.break_mark(wanted);
+        if let Some(mark) = mark {
+            match self.known(&mark) {
+                Some(Err(refusal)) => return refusal.into(),
+                Some(Ok(known)) => {
+                    return match known.fate {
+                        Fate::Broke(told) => {
+                            let (tokens, free_in_ms) = *told;
+                            Ok(Answer::Broke { tokens, free_in_ms }).into()
+                        }
+                        Fate::Cancelled(_) => Refusal::Cancelled.into(),
+                        _ => other_payload().into(),
+                    };
+                }
+                None if !self.room_for_a_request_id(out) => {
+                    let what = "all request ids kept are too young to forget";
+                    return Refusal::Busy { what, retry_ms: 1000 }.into();
+                }
+                None => {}
+            }
+        }
+        let mut free_at_us = self.now.us;
+        for slot in self.space.leases_on(&wanted.resource) {
+            if self.slice == 0 {
+                return Judged::HeldBack;
+            }
+            let Some(lease) = self.leases.get(slot) else { continue };
+            let token = lease.token;
+            if wanted.token.is_some_and(|only| only != token) {
+                continue;
+            }
+            let news = !lease.broken || wanted.force;
+            if news || self.lease_over(lease).is_some() {
+                self.slice -= 1;
+            }
+            if self.end_if_over(slot, out).is_some() {
+                continue;
+            }
+            if news {
+                self.break_lease(slot, wanted, out);
+            }
+            if let Some(lease) = self.leases.get(slot) {
+                free_at_us = free_at_us.max(self.deadline_us(lease));
+            }
+            if wanted.broken.last() != Some(&token) && !wanted.broken.contains(&token) {
+                wanted.broken.push(token);
+            }
+        }
+        if wanted.broken.is_empty() {
+            return Refusal::NotFound("nobody holds this resource, or not with this token").into();
+        }
+        let tokens = core::mem::take(&mut wanted.broken);
+        let free_in_ms = (free_at_us - self.now.us).div_ceil(1000);
+        if let Some(request) = mark {
+            self.emit(Event::BreakAnswered { request, tokens: tokens.clone(), free_in_ms }, out);
+        }
+        Ok(Answer::Broke { tokens, free_in_ms }).into()
+    }
+
+    fn break_lease(&mut self, slot: u32, wanted: &Break, out: &mut Output) {
+        let Some(lease) = self.leases.get(slot) else { return };
+        // From here on the lease has a deadline of its own: renewals of its session no longer move it.
+        let deadline_us = self.deadline_us(lease);
+        let (reason, force) = (wanted.reason.clone(), wanted.force);
+        let lease = lease.name(slot);
+        self.emit(Event::Broken { lease, reason, force }, out);
+        if let Some(lease) = self.leases.get_mut(slot) {
+            lease.deadline_us = deadline_us;
+            self.timers.arm(&mut lease.armed_us, Due::Lease(slot), deadline_us);
+        }
+    }
+
+    fn break_mark(&self, wanted: &Break) -> Option<RequestMark> {
+        let id = wanted.request_id.as_ref()?;
+        let key = self.hash_key();
+        let parts: [Vec<u8>; 5] = [
+            b"break".to_vec(),
+            wanted.resource.text().into(),
+            wanted.reason.text().into(),
+            [u8::from(wanted.force)].into(),
+            wanted.token.unwrap_or(0).to_le_bytes().into(),
+        ];
+        let payload = key.payload(parts.iter().map(Vec::as_slice));
+        Some(RequestMark { key: key.ownerless_request(id), payload })
+    }
+}

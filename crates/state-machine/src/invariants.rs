@@ -1,0 +1,168 @@
+//! What must always be true of the tables, checked over the whole state: in tests, in the simulation, and once after a
+//! recovery. In service each step asserts only what it touched.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::event::{Ticket, Under};
+use crate::machine::Machine;
+use crate::records::Presence;
+use crate::requests::Fate;
+use crate::resource::Resource;
+use crate::space::Class;
+use crate::words::Mode;
+
+impl Machine {
+    /// Panics if anything that must be true is not.
+    pub fn assert_invariants(&self) {
+        self.leases_do_not_conflict();
+        self.everybody_stands_in_place();
+        self.sessions_know_their_own();
+        self.request_ids_lead_where_they_should();
+        self.no_wake_up_is_lost();
+        self.timers_are_armed();
+    }
+
+    /// At no time do two leases conflict: what overlaps an exclusive lease is that lease alone.
+    fn leases_do_not_conflict(&self) {
+        let mut tokens = BTreeSet::new();
+        for (slot, lease) in self.leases.iter() {
+            assert!(lease.token <= self.last_token, "no token is newer than the last");
+            assert!(tokens.insert(lease.token), "no two leases have one token");
+            let overlapping = self.space.overlapping(&lease.ask.resource, &[Class::Lease], 64);
+            for (token, other) in overlapping {
+                let other_mode = self.leases.get(other).map(|other| other.ask.mode);
+                assert!(
+                    other == slot && token == lease.token
+                        || other_mode.is_some_and(|other| !lease.ask.mode.conflicts(other)),
+                    "leases on {} conflict",
+                    lease.ask.resource
+                );
+            }
+        }
+    }
+
+    /// The index holds exactly the leases and waiters there are.
+    fn everybody_stands_in_place(&self) {
+        let mut expected: BTreeMap<&Resource, (Vec<u32>, Vec<Ticket>)> = BTreeMap::new();
+        for (slot, lease) in self.leases.iter() {
+            expected.entry(&lease.ask.resource).or_default().0.push(slot);
+        }
+        for (ticket, waiter) in &self.waiters {
+            assert!(*ticket < self.next_ticket, "no ticket is newer than the last");
+            expected.entry(&waiter.ask.resource).or_default().1.push(*ticket);
+        }
+        let places: Vec<&Resource> = self.space.resources_from("").collect();
+        assert_eq!(places.len(), expected.len(), "a place is remembered while somebody stands there");
+        for (resource, (mut leases, waiters)) in expected {
+            let mut found = self.space.leases_on(resource);
+            found.sort_unstable();
+            leases.sort_unstable();
+            assert_eq!(found, leases, "leases on {resource}");
+            let mut found = self.space.waiters_at(resource, usize::MAX);
+            found.sort_unstable();
+            assert_eq!(found, waiters, "waiters on {resource}");
+        }
+    }
+
+    fn sessions_know_their_own(&self) {
+        let mut leases: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        let mut waiters: BTreeMap<u32, BTreeSet<Ticket>> = BTreeMap::new();
+        let mut own = 0;
+        for (slot, lease) in self.leases.iter() {
+            match lease.ask.under {
+                Under::Own(_) => own += 1,
+                Under::Session(session) => {
+                    leases.entry(session).or_default().insert(slot);
+                }
+            }
+        }
+        for (ticket, waiter) in &self.waiters {
+            if let Under::Session(session) = waiter.ask.under {
+                waiters.entry(session).or_default().insert(*ticket);
+            }
+        }
+        assert_eq!(own, self.own_sessions, "leases with a session of their own are counted");
+        for (slot, session) in self.sessions.iter() {
+            assert_eq!(leases.remove(&slot).unwrap_or_default(), session.leases, "leases of a session");
+            assert_eq!(waiters.remove(&slot).unwrap_or_default(), session.waiters, "waiters of a session");
+            let drained = session.leases.is_empty() && session.waiters.is_empty();
+            assert!(session.over.is_none() || !drained, "a session that is over and drained is gone");
+        }
+        assert!(leases.is_empty() && waiters.is_empty(), "nobody lives by a session that is not there");
+    }
+
+    fn request_ids_lead_where_they_should(&self) {
+        let mut live = 0;
+        let leases =
+            self.leases.iter().filter_map(|(slot, lease)| Some((lease.ask.request?, Fate::Lease(slot))));
+        let waiters =
+            self.waiters.iter().filter_map(|(ticket, w)| Some((w.ask.request?, Fate::Waiting(*ticket))));
+        let sessions = self.sessions.iter().filter(|(_, session)| session.over.is_none());
+        let sessions = sessions.filter_map(|(slot, s)| Some((s.request?, Fate::Session(slot))));
+        for (mark, fate) in leases.chain(waiters).chain(sessions) {
+            let known = self.requests.get(&mark.key);
+            assert!(known.is_some_and(|known| known.fate == fate), "a live request is found by its id");
+            live += 1;
+        }
+        assert_eq!(live + self.requests.retired.len(), self.requests.len(), "ids are live or retired");
+    }
+
+    /// A waiter that somebody waits behind is granted, looked at, or parked on something that is in its way.
+    fn no_wake_up_is_lost(&self) {
+        let by_ticket: BTreeMap<Ticket, u32> = self.leases.iter().map(|(slot, l)| (l.ticket, slot)).collect();
+        for (ticket, waiter) in &self.waiters {
+            if let Some(obstacle) = waiter.parked_on {
+                assert!(self.parked.contains(&(obstacle, *ticket)), "who is parked stands in the list");
+            }
+            let Presence::Attached { attachment, .. } = waiter.presence else { continue };
+            assert_eq!(self.attachments.get(&attachment), Some(ticket), "an attempt leads to its waiter");
+            if self.looks.contains(ticket) || self.grants_held_ms.is_some() {
+                continue;
+            }
+            let Some(obstacle) = waiter.parked_on else { panic!("waiter {ticket} is parked nowhere") };
+            let (resource, mode): (&Resource, Mode) = match self.waiters.get(&obstacle) {
+                Some(earlier) => {
+                    assert!(obstacle < *ticket, "nobody waits for a later one");
+                    let blocks = !matches!(earlier.presence, Presence::Detached { .. });
+                    assert!(blocks, "nobody waits for one who is passed over");
+                    (&earlier.ask.resource, earlier.ask.mode)
+                }
+                None => {
+                    let lease = by_ticket.get(&obstacle).and_then(|slot| self.leases.get(*slot));
+                    let Some(lease) = lease else { panic!("waiter {ticket} waits for nobody") };
+                    (&lease.ask.resource, lease.ask.mode)
+                }
+            };
+            let overlap = waiter.ask.resource.overlaps(resource);
+            assert!(
+                overlap && waiter.ask.mode.conflicts(mode),
+                "waiter {ticket} waits for what is not in its way"
+            );
+        }
+        assert!(self.attachments.len() <= self.waiters.len(), "attempts stand for waiters");
+    }
+
+    fn timers_are_armed(&self) {
+        let mut armed = 0;
+        for (_, lease) in self.leases.iter() {
+            let own = matches!(lease.ask.under, Under::Own(_)) || lease.broken;
+            assert_eq!(lease.armed_us.is_some(), own, "a lease with its own deadline is armed");
+            armed += usize::from(own);
+            assert!(lease.armed_us.is_none_or(|at_us| at_us <= lease.deadline_us), "timers are never late");
+        }
+        for (_, session) in self.sessions.iter() {
+            assert_eq!(session.armed_us.is_some(), session.over.is_none(), "a live session is armed");
+            armed += usize::from(session.over.is_none());
+            assert!(
+                session.armed_us.is_none_or(|at_us| at_us <= session.deadline_us),
+                "timers are never late"
+            );
+        }
+        for waiter in self.waiters.values() {
+            assert_eq!(waiter.armed_us, Some(waiter.due_us()), "a waiter is armed for when it is due");
+            armed += 1;
+        }
+        assert_eq!(armed, self.timers.len(), "nothing else falls due");
+    }
+}

@@ -1,0 +1,150 @@
+//! The records of the three tables: leases, opened sessions, waiters. What is journaled stands first in each; below it
+//! what is not: deadlines, attachments, and where a waiter is parked.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::command::Attachment;
+use crate::event::{Ask, Ending, LeaseName, RequestMark, Seq, Ticket};
+use crate::ids::Secret;
+use crate::resource::Resource;
+use crate::space::{Class, Standing};
+use crate::words::{Metadata, Owner, Ttl, Wait};
+
+/// One resource granted to one session.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) ask: Ask,
+    pub(crate) ticket: Ticket,
+    pub(crate) token: u64,
+    /// The longest TTL that its own session has had; recovery re-arms with it.
+    pub(crate) ttl_longest: Ttl,
+    pub(crate) acquired_wall_ms: u64,
+    /// The event that last changed this lease.
+    pub(crate) changed: Seq,
+    /// Broken: useless to its holder, and standing until its own deadline.
+    pub(crate) broken: bool,
+
+    /// The deadline of its own session, or of a broken lease; a lease under an opened session lives by that one's.
+    pub(crate) deadline_us: u64,
+    /// Where it stands among the timers.
+    pub(crate) armed_us: Option<u64>,
+}
+
+impl Lease {
+    pub(crate) fn name(&self, slot: u32) -> LeaseName {
+        LeaseName {
+            slot,
+            token: self.token,
+            resource: self.ask.resource.clone(),
+            owner: self.ask.owner.clone(),
+            mode: self.ask.mode,
+        }
+    }
+
+    pub(crate) fn standing(&self, slot: u32) -> Standing {
+        Standing { class: Class::Lease, mode: self.ask.mode, order: self.token, slot }
+    }
+}
+
+/// A session that was opened by name.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) secret: Secret,
+    pub(crate) owner: Owner,
+    pub(crate) ttl: Ttl,
+    pub(crate) metadata: Metadata,
+    pub(crate) request: Option<RequestMark>,
+    pub(crate) leases: BTreeSet<u32>,
+    pub(crate) waiters: BTreeSet<Ticket>,
+    /// Leases that ended otherwise than by their own release, until seen.
+    pub(crate) ended: Vec<EndedLease>,
+    /// The event that last changed what its owner is told.
+    pub(crate) changed: Seq,
+    /// How it ended, while its leases and waiters are still being cleared away.
+    pub(crate) over: Option<Ending>,
+
+    pub(crate) deadline_us: u64,
+    pub(crate) armed_us: Option<u64>,
+}
+
+/// What a session's owner must hear about one of its leases.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EndedLease {
+    pub(crate) resource: Resource,
+    pub(crate) token: u64,
+    pub(crate) why: EndedWhy,
+    pub(crate) seq: Seq,
+}
+
+/// Why it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndedWhy {
+    Broken,
+    Cancelled,
+    Gone,
+}
+
+impl EndedWhy {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            EndedWhy::Broken => "broken",
+            EndedWhy::Cancelled => "cancelled",
+            EndedWhy::Gone => "gone",
+        }
+    }
+}
+
+/// A request standing in line.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) ask: Ask,
+    pub(crate) wait: Wait,
+
+    pub(crate) presence: Presence,
+    /// When it came, or when the server came back.
+    pub(crate) since_us: u64,
+    /// When its wait is over.
+    pub(crate) wait_until_us: u64,
+    pub(crate) armed_us: Option<u64>,
+    /// Whose going it waits for: the ticket of a lease, or of a waiter before it.
+    pub(crate) parked_on: Option<Ticket>,
+}
+
+/// Whether somebody is there to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Nobody since the server restarted: holds its place against those behind it, but is not granted.
+    Absent { until_us: u64 },
+    /// The newest attempt, and when that one arrived.
+    Attached { attachment: Attachment, arrived_raw_us: u64 },
+    /// Its connection closed: keeps its place for a grace, and is passed over meanwhile.
+    Detached { until_us: u64 },
+}
+
+impl Waiter {
+    pub(crate) fn standing(&self, ticket: Ticket) -> Standing {
+        let class = match self.presence {
+            Presence::Detached { .. } => Class::Skipped,
+            Presence::Absent { .. } | Presence::Attached { .. } => Class::Line,
+        };
+        Standing { class, mode: self.ask.mode, order: ticket, slot: 0 }
+    }
+
+    /// When it leaves the line if nothing happens before.
+    pub(crate) fn due_us(&self) -> u64 {
+        match self.presence {
+            Presence::Attached { .. } => self.wait_until_us,
+            Presence::Absent { until_us } | Presence::Detached { until_us } => {
+                self.wait_until_us.min(until_us)
+            }
+        }
+    }
+
+    pub(crate) fn attached(&self) -> Option<(Attachment, u64)> {
+        match self.presence {
+            Presence::Attached { attachment, arrived_raw_us } => Some((attachment, arrived_raw_us)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The journaled state as one run of bytes, in a canonical order: equal states give equal bytes. What is not journaled
+//! (deadlines, attachments, ages) is not in it.
+
+use alloc::vec::Vec;
+
+use crate::codec::*;
+use crate::event::Under;
+use crate::ids::HashKey;
+use crate::limits::Limits;
+use crate::machine::{Horizon, Machine};
+use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
+use crate::requests::{Fate, Known};
+use crate::resource::Resource;
+use crate::tombstones::Tombstone;
+
+/// The layout. Raised when it changes; older ones stay readable.
+const VERSION: u8 = 1;
+
+impl Machine {
+    /// Appends the journaled state.
+    pub fn write_snapshot(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        put_option(out, self.key, |out, key| put_pair(out, key.0));
+        for number in [self.seq, self.next_ticket, self.last_token, self.largest_ttl_ms] {
+            put_number(out, number);
+        }
+        put_option(out, self.horizon, |out, horizon| {
+            put_number(out, horizon.until_raw_us);
+            put_number(out, horizon.length_us);
+        });
+        put_option(out, self.grants_held_ms, put_number);
+
+        put_number(out, self.sessions.len() as u64);
+        for (slot, session) in self.sessions.iter() {
+            put_number(out, u64::from(slot));
+            put_session(out, session);
+        }
+        put_number(out, self.leases.len() as u64);
+        for (slot, lease) in self.leases.iter() {
+            put_number(out, u64::from(slot));
+            put_lease(out, lease);
+        }
+        put_number(out, self.waiters.len() as u64);
+        for (ticket, waiter) in &self.waiters {
+            put_number(out, *ticket);
+            put_number(out, waiter.wait.ms());
+            put_ask(out, &waiter.ask);
+        }
+        let resources: Vec<&Resource> = self.space.resources_from("").collect();
+        put_number(out, resources.len() as u64);
+        for resource in resources {
+            put_text(out, resource.text());
+            put_number(out, self.space.version(resource).unwrap_or(0));
+            put_number(out, self.space.last_token(resource).unwrap_or(0));
+        }
+        put_number(out, self.requests.retired.first());
+        put_number(out, self.requests.retired.len() as u64);
+        for key in self.requests.retired.keys() {
+            put_pair(out, key.0);
+            if let Some(known) = self.requests.get(key) {
+                put_known(out, known);
+            }
+        }
+        put_number(out, self.tombstones.set.first());
+        put_number(out, self.tombstones.set.len() as u64);
+        for secret in self.tombstones.set.keys() {
+            put_pair(out, secret.0);
+            if let Some(stone) = self.tombstones.get(secret) {
+                put_payload(out, stone.check);
+                put_ending(out, stone.how);
+            }
+        }
+    }
+
+    /// Reads the journaled state back. Call `recover` before anything else is done with it.
+    pub fn read_snapshot(bytes: &[u8], limits: Limits) -> Result<Machine, CodecError> {
+        let mut from = Reader::new(bytes);
+        let version = from.byte()?;
+        if version != VERSION {
+            return Err(CodecError::NewerVersion(version));
+        }
+        let mut machine = Machine::new(limits);
+        if let Some(key) = from.option(|from| from.pair().map(HashKey))? {
+            machine.found(key);
+        }
+        machine.seq = from.number()?;
+        machine.next_ticket = from.number()?;
+        machine.last_token = from.number()?;
+        machine.largest_ttl_ms = from.number()?;
+        machine.horizon =
+            from.option(|from| Ok(Horizon { until_raw_us: from.number()?, length_us: from.number()? }))?;
+        machine.grants_held_ms = from.option(Reader::number)?;
+        for _ in 0..from.count()? {
+            let slot = from.number_u32()?;
+            let session = get_session(&mut from)?;
+            machine.restore_session(slot, session)?;
+        }
+        for _ in 0..from.count()? {
+            let slot = from.number_u32()?;
+            let lease = get_lease(&mut from)?;
+            machine.restore_lease(slot, lease)?;
+        }
+        for _ in 0..from.count()? {
+            let ticket = from.number()?;
+            let wait = get_wait(&mut from)?;
+            let ask = get_ask(&mut from)?;
+            machine.session_is_there(ask.under)?;
+            let waiter = Waiter {
+                ask: machine.interned(&ask),
+                wait,
+                presence: Presence::Absent { until_us: u64::MAX },
+                since_us: 0,
+                wait_until_us: u64::MAX,
+                armed_us: None,
+                parked_on: None,
+            };
+            if machine.waiters.contains_key(&ticket) {
+                return Err(CodecError::OutOfBounds("a ticket"));
+            }
+            machine.enqueue(ticket, waiter);
+        }
+        for _ in 0..from.count()? {
+            let resource = from.resource()?;
+            let version = from.number()?;
+            machine.space.restore(&resource, version, from.number()?);
+        }
+        let first = from.number()?;
+        machine.requests.retired.start_at(first);
+        for _ in 0..from.count()? {
+            let key = from.request_key()?;
+            let known = get_known(&mut from)?;
+            machine.requests.retire(key, known.payload, known.fate, 0);
+        }
+        let first = from.number()?;
+        machine.tombstones.set.start_at(first);
+        for _ in 0..from.count()? {
+            let secret = from.secret()?;
+            let stone = Tombstone { check: from.payload()?, how: get_ending(&mut from)? };
+            machine.tombstones.set(secret, stone, 0);
+        }
+        from.finish()?;
+        Ok(machine)
+    }
+
+    fn restore_session(&mut self, slot: u32, session: Session) -> Result<(), CodecError> {
+        if self.sessions.get(slot).is_some() {
+            return Err(CodecError::OutOfBounds("a slot"));
+        }
+        // The id of a session that is over stands among the retired.
+        if session.over.is_none()
+            && let Some(mark) = &session.request
+        {
+            self.requests.live(mark, Fate::Session(slot));
+        }
+        let owner = self.owners.intern(&session.owner);
+        self.sessions.insert(slot, Session { owner, ..session });
+        Ok(())
+    }
+
+    fn restore_lease(&mut self, slot: u32, lease: Lease) -> Result<(), CodecError> {
+        self.session_is_there(lease.ask.under)?;
+        if self.leases.get(slot).is_some() {
+            return Err(CodecError::OutOfBounds("a slot"));
+        }
+        let lease = Lease { ask: self.interned(&lease.ask), ..lease };
+        match lease.ask.under {
+            Under::Own(_) => self.own_sessions += 1,
+            Under::Session(session) => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.leases.insert(slot);
+                }
+            }
+        }
+        if let Some(mark) = &lease.ask.request {
+            self.requests.live(mark, Fate::Lease(slot));
+        }
+        self.space.insert(&lease.ask.resource, lease.standing(slot), lease.changed);
+        self.leases.insert(slot, lease);
+        Ok(())
+    }
+
+    fn session_is_there(&self, under: Under) -> Result<(), CodecError> {
+        match under {
+            Under::Session(slot) if self.sessions.get(slot).is_none() => {
+                Err(CodecError::OutOfBounds("a session's slot"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn put_session(out: &mut Vec<u8>, session: &Session) {
+    put_pair(out, session.secret.0);
+    put_text(out, session.owner.text());
+    put_number(out, session.ttl.ms());
+    put_metadata(out, &session.metadata);
+    put_option(out, session.request, put_mark);
+    put_number(out, session.changed);
+    put_option(out, session.over, put_ending);
+    put_number(out, session.ended.len() as u64);
+    for ended in &session.ended {
+        put_text(out, ended.resource.text());
+        put_number(out, ended.token);
+        out.push(match ended.why {
+            EndedWhy::Broken => 0,
+            EndedWhy::Cancelled => 1,
+            EndedWhy::Gone => 2,
+        });
+        put_number(out, ended.seq);
+    }
+}
+
+fn get_session(from: &mut Reader<'_>) -> Result<Session, CodecError> {
+    let mut session = Session {
+        secret: from.secret()?,
+        owner: from.owner()?,
+        ttl: from.ttl()?,
+        metadata: from.metadata()?,
+        request: from.option(get_mark)?,
+        leases: Default::default(),
+        waiters: Default::default(),
+        ended: Vec::new(),
+        changed: from.number()?,
+        over: from.option(get_ending)?,
+        deadline_us: 0,
+        armed_us: None,
+    };
+    for _ in 0..from.count()? {
+        session.ended.push(EndedLease {
+            resource: from.resource()?,
+            token: from.number()?,
+            why: match from.byte()? {
+                0 => EndedWhy::Broken,
+                1 => EndedWhy::Cancelled,
+                2 => EndedWhy::Gone,
+                tag => return Err(CodecError::UnknownTag("an ended lease", tag)),
+            },
+            seq: from.number()?,
+        });
+    }
+    Ok(session)
+}
+
+fn put_lease(out: &mut Vec<u8>, lease: &Lease) {
+    put_ask(out, &lease.ask);
+    put_number(out, lease.ticket);
+    put_number(out, lease.token);
+    put_number(out, lease.ttl_longest.ms());
+    put_number(out, lease.acquired_wall_ms);
+    put_number(out, lease.changed);
+    put_flag(out, lease.broken);
+}
+
+fn get_lease(from: &mut Reader<'_>) -> Result<Lease, CodecError> {
+    Ok(Lease {
+        ask: get_ask(from)?,
+        ticket: from.number()?,
+        token: from.number()?,
+        ttl_longest: from.ttl()?,
+        acquired_wall_ms: from.number()?,
+        changed: from.number()?,
+        broken: from.flag()?,
+        deadline_us: 0,
+        armed_us: None,
+    })
+}
+
+fn put_known(out: &mut Vec<u8>, known: &Known) {
+    put_option(out, known.payload, put_payload);
+    match &known.fate {
+        Fate::Ended(how) => {
+            out.push(0);
+            put_ending(out, *how);
+        }
+        Fate::Cancelled(found) => {
+            out.push(1);
+            put_found(out, *found);
+        }
+        Fate::Broke(told) => {
+            out.push(2);
+            put_numbers(out, &told.0);
+            put_number(out, told.1);
+        }
+        Fate::Waiting(_) | Fate::Lease(_) | Fate::Session(_) => {
+            unreachable!("the living are not among the retired")
+        }
+    }
+}
+
+fn get_known(from: &mut Reader<'_>) -> Result<Known, CodecError> {
+    let payload = from.option(Reader::payload)?;
+    let fate = match from.byte()? {
+        0 => Fate::Ended(get_ending(from)?),
+        1 => Fate::Cancelled(get_found(from)?),
+        2 => Fate::Broke((get_numbers(from)?, from.number()?).into()),
+        tag => return Err(CodecError::UnknownTag("a known request", tag)),
+    };
+    Ok(Known { payload, fate })
+}

@@ -1,0 +1,510 @@
+//! Who stands where: every lease and every waiter by the place it covers, so that those in each other's way find each
+//! other without a scan. Knows orders (tokens, tickets) and slots, not owners or time. Fenced files join here: the
+//! inode of one of the server's own files stands in the path tree, at its path.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::borrow::Borrow;
+
+use crate::event::{Seq, Ticket};
+use crate::intervals::{Interval, Intervals};
+use crate::resource::{Bytes, Kind, Resource, ancestors};
+use crate::words::Mode;
+
+/// What a standing thing means to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A lease; its order is its token.
+    Lease = 0,
+    /// A waiter that holds its place against later ones; its order is its ticket.
+    Line = 1,
+    /// A detached waiter: it keeps its place but is passed over.
+    Skipped = 2,
+}
+
+/// Something that stands somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) class: Class,
+    pub(crate) mode: Mode,
+    pub(crate) order: u64,
+    /// A lease's slot; of no meaning for waiters.
+    pub(crate) slot: u32,
+}
+
+/// Everything that stands at one place, by class, mode and age.
+#[derive(Debug)]
+enum Crowd {
+    /// One lease and nobody else: the ordinary uncontended lock.
+    One {
+        mode: Mode,
+        token: u64,
+        slot: u32,
+    },
+    Many(Box<Sets>),
+}
+
+#[derive(Debug, Default)]
+struct Sets {
+    sets: [[BTreeMap<u64, u32>; 2]; 3],
+    last_token: u64,
+}
+
+impl Crowd {
+    fn of(standing: &Standing) -> Crowd {
+        if standing.class == Class::Lease {
+            return Crowd::One { mode: standing.mode, token: standing.order, slot: standing.slot };
+        }
+        let mut crowd = Crowd::Many(Box::default());
+        crowd.insert(standing);
+        crowd
+    }
+
+    fn insert(&mut self, standing: &Standing) {
+        if let Crowd::One { mode, token, slot } = *self {
+            let mut sets = Sets { last_token: token, ..Sets::default() };
+            sets.sets[Class::Lease as usize][mode as usize].insert(token, slot);
+            *self = Crowd::Many(Box::new(sets));
+        }
+        let Crowd::Many(sets) = self else { return };
+        if standing.class == Class::Lease {
+            sets.last_token = sets.last_token.max(standing.order);
+        }
+        let set = &mut sets.sets[standing.class as usize][standing.mode as usize];
+        let before = set.insert(standing.order, standing.slot);
+        assert!(before.is_none(), "nothing stands twice in one place");
+    }
+
+    /// Takes something out; true when nobody is left.
+    fn remove(&mut self, standing: &Standing) -> bool {
+        match self {
+            Crowd::One { token, .. } => {
+                assert!(
+                    standing.class == Class::Lease && *token == standing.order,
+                    "what leaves a place stood there"
+                );
+                true
+            }
+            Crowd::Many(sets) => {
+                let set = &mut sets.sets[standing.class as usize][standing.mode as usize];
+                assert!(set.remove(&standing.order).is_some(), "what leaves a place stood there");
+                sets.sets.iter().flatten().all(BTreeMap::is_empty)
+            }
+        }
+    }
+
+    /// The newest of a class that is in the way of `mode` and older than `before`.
+    fn newest_in_the_way(&self, class: Class, mode: Mode, before: u64) -> Option<(u64, u32)> {
+        match self {
+            Crowd::One { mode: held, token, slot } => {
+                (class == Class::Lease && mode.conflicts(*held) && *token < before).then_some((*token, *slot))
+            }
+            Crowd::Many(sets) => [Mode::Exclusive, Mode::Shared]
+                .into_iter()
+                .filter(|other| mode.conflicts(*other))
+                .filter_map(|other| sets.sets[class as usize][other as usize].range(..before).next_back())
+                .map(|(order, slot)| (*order, *slot))
+                .max(),
+        }
+    }
+
+    fn lease_with_token(&self, wanted: u64) -> Option<u32> {
+        match self {
+            Crowd::One { token, slot, .. } => (*token == wanted).then_some(*slot),
+            Crowd::Many(sets) => {
+                sets.sets[Class::Lease as usize].iter().find_map(|set| set.get(&wanted)).copied()
+            }
+        }
+    }
+
+    fn collect(&self, class: Class, most: usize, into: &mut Vec<(u64, u32)>) {
+        match self {
+            Crowd::One { token, slot, .. } => {
+                if class == Class::Lease {
+                    into.push((*token, *slot));
+                }
+            }
+            Crowd::Many(sets) => {
+                for set in &sets.sets[class as usize] {
+                    into.extend(set.iter().take(most).map(|(order, slot)| (*order, *slot)));
+                }
+            }
+        }
+    }
+
+    fn waiters(&self) -> usize {
+        match self {
+            Crowd::One { .. } => 0,
+            Crowd::Many(sets) => sets.sets[1..].iter().flatten().map(BTreeMap::len).sum(),
+        }
+    }
+}
+
+/// A resource that somebody holds or waits for.
+#[derive(Debug)]
+struct Place {
+    crowd: Crowd,
+    version: Seq,
+}
+
+/// The ranges of one inode, by class and mode.
+#[derive(Debug)]
+struct Inode {
+    ranges: [[Intervals; 2]; 3],
+}
+
+impl Inode {
+    fn new() -> Self {
+        Inode { ranges: core::array::from_fn(|_| core::array::from_fn(|_| Intervals::new())) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ranges.iter().flatten().all(Intervals::is_empty)
+    }
+}
+
+/// All places.
+#[derive(Debug)]
+pub(crate) struct Space {
+    /// Exactly who stands on each resource, in the order of lists.
+    places: BTreeMap<Resource, Place>,
+    /// For each path, who stands strictly under it, or on the inode of a file at it or under it.
+    beneath: BTreeMap<Box<str>, Crowd>,
+    /// Who stands on which bytes of each inode.
+    inodes: BTreeMap<u64, Inode>,
+    /// The server's own files: each number is one with a path.
+    files: BTreeMap<u64, Resource>,
+}
+
+impl Borrow<str> for Resource {
+    fn borrow(&self) -> &str {
+        self.text()
+    }
+}
+
+impl Space {
+    pub(crate) fn new() -> Self {
+        Space {
+            places: BTreeMap::new(),
+            beneath: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// From now on this inode is one with this path. Nobody may stand on either yet.
+    #[cfg_attr(not(test), expect(dead_code, reason = "fenced files join here"))]
+    pub(crate) fn join_file(&mut self, inode: u64, path: Resource) {
+        assert!(matches!(path.kind(), Kind::Path(_)), "a file lies at a path");
+        assert!(!self.inodes.contains_key(&inode), "a file's number is new when the file is");
+        self.files.insert(inode, path);
+    }
+
+    /// Whether a resource can exist at all: numbers of the files' block belong to files only.
+    pub(crate) fn exists(&self, resource: &Resource) -> bool {
+        match resource.kind() {
+            Kind::Bytes(bytes) if bytes.of_a_file() => self.files.contains_key(&bytes.inode),
+            _ => true,
+        }
+    }
+
+    /// Puts a lease or waiter in its place; `seq` is the event that did.
+    pub(crate) fn insert(&mut self, resource: &Resource, standing: Standing, seq: Seq) {
+        match self.places.get_mut(resource) {
+            Some(place) => {
+                place.crowd.insert(&standing);
+                place.version = place.version.max(seq);
+            }
+            None => {
+                let place = Place { crowd: Crowd::of(&standing), version: seq };
+                self.places.insert(resource.clone(), place);
+            }
+        }
+        let above = match resource.kind() {
+            Kind::Name(_) => None,
+            Kind::Path(_) => Some((resource.clone(), false)),
+            Kind::Bytes(bytes) => {
+                let inode = self.inodes.entry(bytes.inode).or_insert_with(Inode::new);
+                inode.ranges[standing.class as usize][standing.mode as usize]
+                    .insert(interval(&bytes, standing.order), standing.slot);
+                self.files.get(&bytes.inode).map(|path| (path.clone(), true))
+            }
+        };
+        if let Some((path, with_itself)) = above {
+            for text in upward(&path, with_itself) {
+                match self.beneath.get_mut(text) {
+                    Some(crowd) => crowd.insert(&standing),
+                    None => {
+                        self.beneath.insert(text.into(), Crowd::of(&standing));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a lease or waiter out of its place.
+    pub(crate) fn remove(&mut self, resource: &Resource, standing: Standing, seq: Seq) {
+        let place = self.places.get_mut(resource);
+        assert!(place.is_some(), "what leaves a place stood there");
+        if let Some(place) = place {
+            place.version = place.version.max(seq);
+            if place.crowd.remove(&standing) {
+                self.places.remove(resource);
+            }
+        }
+        let above = match resource.kind() {
+            Kind::Name(_) => None,
+            Kind::Path(_) => Some((resource.clone(), false)),
+            Kind::Bytes(bytes) => {
+                let inode = self.inodes.get_mut(&bytes.inode);
+                assert!(inode.is_some(), "what leaves an inode stood there");
+                if let Some(inode) = inode {
+                    inode.ranges[standing.class as usize][standing.mode as usize]
+                        .remove(&interval(&bytes, standing.order));
+                    if inode.is_empty() {
+                        self.inodes.remove(&bytes.inode);
+                    }
+                }
+                self.files.get(&bytes.inode).map(|path| (path.clone(), true))
+            }
+        };
+        if let Some((path, with_itself)) = above {
+            for text in upward(&path, with_itself) {
+                if self.beneath.get_mut(text).is_some_and(|crowd| crowd.remove(&standing)) {
+                    self.beneath.remove(text);
+                }
+            }
+        }
+    }
+
+    /// Notes that something about a resource's leases changed.
+    pub(crate) fn touch(&mut self, resource: &Resource, seq: Seq) {
+        if let Some(place) = self.places.get_mut(resource) {
+            place.version = place.version.max(seq);
+        }
+    }
+
+    /// A lease that conflicts with a request: its slot.
+    pub(crate) fn lease_in_the_way(&self, resource: &Resource, mode: Mode) -> Option<u32> {
+        self.in_the_way(resource, mode, Class::Lease, u64::MAX).map(|(_, slot)| slot)
+    }
+
+    /// A waiter in line before `before` that conflicts with a request; a late one, so that waiters form a chain and
+    /// each departure concerns few.
+    pub(crate) fn waiter_in_the_way(
+        &self,
+        resource: &Resource,
+        mode: Mode,
+        before: Ticket,
+    ) -> Option<Ticket> {
+        self.in_the_way(resource, mode, Class::Line, before).map(|(ticket, _)| ticket)
+    }
+
+    fn in_the_way(&self, resource: &Resource, mode: Mode, class: Class, before: u64) -> Option<(u64, u32)> {
+        let crowds =
+            self.crowds(resource).filter_map(|crowd| crowd.newest_in_the_way(class, mode, before)).max();
+        let Kind::Bytes(bytes) = resource.kind() else { return crowds };
+        let inode = self.inodes.get(&bytes.inode);
+        let ranges = inode.into_iter().flat_map(|inode| {
+            [Mode::Exclusive, Mode::Shared].into_iter().filter(|other| mode.conflicts(*other)).filter_map(
+                |other| {
+                    inode.ranges[class as usize][other as usize].late_overlap(bytes.start, bytes.end, before)
+                },
+            )
+        });
+        crowds.into_iter().chain(ranges).max()
+    }
+
+    /// The crowds that overlap a resource; for bytes, only those that stand on paths.
+    fn crowds<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Crowd> {
+        let (exact, path, beneath) = match resource.kind() {
+            Kind::Name(_) => (Some(resource.text()), None, None),
+            Kind::Path(_) => (Some(resource.text()), Some((resource, false)), Some(resource.text())),
+            Kind::Bytes(bytes) => (None, self.files.get(&bytes.inode).map(|path| (path, true)), None),
+        };
+        let above = path.into_iter().flat_map(|(path, with_itself)| upward(path, with_itself));
+        exact
+            .into_iter()
+            .chain(above)
+            .filter_map(|text| self.places.get(text))
+            .map(|place| &place.crowd)
+            .chain(beneath.and_then(|text| self.beneath.get(text)))
+    }
+
+    /// The lease with this token if it covers the resource: its slot.
+    pub(crate) fn covering_lease(&self, resource: &Resource, token: u64) -> Option<u32> {
+        match resource.kind() {
+            Kind::Name(_) => self.places.get(resource)?.crowd.lease_with_token(token),
+            Kind::Path(_) => core::iter::once(resource.text())
+                .chain(upward(resource, false))
+                .find_map(|text| self.places.get(text)?.crowd.lease_with_token(token)),
+            Kind::Bytes(bytes) => {
+                let on_a_path = self.files.get(&bytes.inode).and_then(|path| {
+                    upward(path, true).find_map(|text| self.places.get(text)?.crowd.lease_with_token(token))
+                });
+                on_a_path.or_else(|| {
+                    let ranges = &self.inodes.get(&bytes.inode)?.ranges[Class::Lease as usize];
+                    ranges.iter().find_map(|ranges| {
+                        let (found, slot) = ranges.with_order(bytes.start, bytes.end, token)?;
+                        (found.start <= bytes.start && bytes.end <= found.end).then_some(slot)
+                    })
+                })
+            }
+        }
+    }
+
+    /// The newest token above `above` that was seen on what overlaps a resource.
+    pub(crate) fn newer_token(&self, resource: &Resource, above: u64) -> Option<u64> {
+        let held = self.crowds(resource).filter_map(|crowd| {
+            crowd.newest_in_the_way(Class::Lease, Mode::Exclusive, u64::MAX).map(|(token, _)| token)
+        });
+        let ranges = match resource.kind() {
+            Kind::Bytes(bytes) => self.inodes.get(&bytes.inode).and_then(|inode| {
+                let leases = inode.ranges[Class::Lease as usize].iter();
+                leases.filter_map(|ranges| ranges.highest_order(bytes.start, bytes.end, above)).max()
+            }),
+            _ => None,
+        };
+        held.chain(self.last_token(resource)).chain(ranges).filter(|token| *token > above).max()
+    }
+
+    /// The newest token seen on exactly this resource while it is remembered.
+    pub(crate) fn last_token(&self, resource: &Resource) -> Option<u64> {
+        match &self.places.get(resource)?.crowd {
+            Crowd::One { token, .. } => Some(*token),
+            Crowd::Many(sets) => (sets.last_token > 0).then_some(sets.last_token),
+        }
+    }
+
+    /// Gives back what a snapshot kept of a resource that was once newer than what stands there now.
+    pub(crate) fn restore(&mut self, resource: &Resource, version: Seq, last_token: u64) {
+        let Some(place) = self.places.get_mut(resource) else { return };
+        place.version = place.version.max(version);
+        if let Crowd::One { mode, token, slot } = place.crowd
+            && last_token > token
+        {
+            let mut sets = Sets::default();
+            sets.sets[Class::Lease as usize][mode as usize].insert(token, slot);
+            place.crowd = Crowd::Many(Box::new(sets));
+        }
+        if let Crowd::Many(sets) = &mut place.crowd {
+            sets.last_token = sets.last_token.max(last_token);
+        }
+    }
+
+    /// The event that last changed exactly this resource.
+    pub(crate) fn version(&self, resource: &Resource) -> Option<Seq> {
+        self.places.get(resource).map(|place| place.version)
+    }
+
+    /// Waiters on exactly this resource.
+    pub(crate) fn waiters_on(&self, resource: &Resource) -> usize {
+        self.places.get(resource).map_or(0, |place| place.crowd.waiters())
+    }
+
+    /// Slots of the leases on exactly this resource, oldest first.
+    pub(crate) fn leases_on(&self, resource: &Resource) -> Vec<u32> {
+        let mut found = Vec::new();
+        if let Some(place) = self.places.get(resource) {
+            place.crowd.collect(Class::Lease, usize::MAX, &mut found);
+        }
+        found.sort_unstable();
+        found.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// Tickets of the waiters on exactly this resource, at most `most` of each kind.
+    pub(crate) fn waiters_at(&self, resource: &Resource, most: usize) -> Vec<Ticket> {
+        let mut found = Vec::new();
+        if let Some(place) = self.places.get(resource) {
+            place.crowd.collect(Class::Line, most, &mut found);
+            place.crowd.collect(Class::Skipped, most, &mut found);
+        }
+        found.into_iter().map(|(ticket, _)| ticket).collect()
+    }
+
+    /// Everything of some classes that overlaps a resource, in order, at most `most`, each as (order, slot).
+    pub(crate) fn overlapping(&self, resource: &Resource, classes: &[Class], most: usize) -> Vec<(u64, u32)> {
+        let mut found = Vec::new();
+        for class in classes {
+            for crowd in self.crowds(resource) {
+                crowd.collect(*class, most, &mut found);
+            }
+            if let Kind::Bytes(bytes) = resource.kind()
+                && let Some(inode) = self.inodes.get(&bytes.inode)
+            {
+                for ranges in &inode.ranges[*class as usize] {
+                    ranges.overlapping(bytes.start, bytes.end, most, &mut found);
+                }
+            }
+        }
+        found.sort_unstable();
+        found.truncate(most);
+        found
+    }
+
+    /// Resources that somebody holds or waits for, in order, from the first that is not before `from`.
+    pub(crate) fn resources_from<'a>(&'a self, from: &str) -> impl Iterator<Item = &'a Resource> {
+        use core::ops::Bound;
+        self.places.range::<str, _>((Bound::Included(from), Bound::Unbounded)).map(|(resource, _)| resource)
+    }
+}
+
+fn interval(bytes: &Bytes, order: u64) -> Interval {
+    Interval { start: bytes.start, end: bytes.end, order }
+}
+
+/// The texts of a path's ancestors up to the root, with the path itself first if asked for.
+fn upward(path: &Resource, with_itself: bool) -> impl Iterator<Item = &str> {
+    let text = path.text();
+    let prefix = "path:".len();
+    let itself = with_itself.then_some(text);
+    itself.into_iter().chain(ancestors(&text[prefix..]).map(move |up| &text[..prefix + up.len()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(text: &str) -> Resource {
+        Resource::parse(text).unwrap()
+    }
+
+    fn lease(token: u64) -> Standing {
+        Standing { class: Class::Lease, mode: Mode::Exclusive, order: token, slot: token as u32 }
+    }
+
+    #[test]
+    fn a_files_inode_is_one_with_its_path() {
+        let number = crate::limits::FILE_INODE_FIRST;
+        let mut space = Space::new();
+        let inode = Resource::parse(&alloc::format!("inode:{number}")).unwrap();
+        let range = Resource::parse(&alloc::format!("range:{number}:10-20")).unwrap();
+        assert!(!space.exists(&inode));
+        space.join_file(number, resource("path:/reports/a.log"));
+        assert!(space.exists(&inode));
+        let in_the_way = |space: &Space, text: &Resource| space.lease_in_the_way(text, Mode::Exclusive);
+
+        space.insert(&range, lease(1), 1);
+        for (text, expected) in [
+            ("path:/reports/a.log", Some(1)),
+            ("path:/reports", Some(1)),
+            ("path:/", Some(1)),
+            ("path:/reports/a.log/below", None),
+            ("path:/reports/b.log", None),
+        ] {
+            assert_eq!(in_the_way(&space, &resource(text)), expected, "{text}");
+        }
+        space.remove(&range, lease(1), 2);
+
+        for text in ["path:/reports/a.log", "path:/reports", "path:/"] {
+            space.insert(&resource(text), lease(2), 3);
+            assert_eq!(in_the_way(&space, &inode), Some(2), "{text}");
+            assert_eq!(in_the_way(&space, &range), Some(2), "{text}");
+            assert_eq!(space.covering_lease(&range, 2), Some(2));
+            space.remove(&resource(text), lease(2), 4);
+        }
+        space.insert(&resource("path:/reports/a.log/below"), lease(3), 5);
+        assert_eq!(in_the_way(&space, &inode), None);
+    }
+}
