@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
+use crate::inventory::TEMPORARY;
 
 const LOCK: &str = "lock";
 const PRIVATE: u32 = 0o700;
@@ -27,6 +28,8 @@ pub enum FolderError {
     InUse(PathBuf),
     /// A new directory was asked for, and this one has something in it.
     NotEmpty(PathBuf),
+    /// Other users may write to it, and it is not ours to change that.
+    Shared(PathBuf),
     /// The operating system refused an operation.
     Io {
         /// What was being done, as in "cannot {doing}".
@@ -55,6 +58,11 @@ impl fmt::Display for FolderError {
             Self::NotEmpty(path) => {
                 write!(f, "the directory {} is not empty; choose a new one", path.display())
             }
+            Self::Shared(path) => write!(
+                f,
+                "other users may write to the directory {}; choose a new one for the data",
+                path.display()
+            ),
             Self::Io { doing, path, source } if source.kind() == io::ErrorKind::PermissionDenied => write!(
                 f,
                 "cannot {doing} {}: {source}; choose a directory that this user may write to",
@@ -69,7 +77,7 @@ impl std::error::Error for FolderError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::InUse(_) | Self::NotEmpty(_) => None,
+            Self::InUse(_) | Self::NotEmpty(_) | Self::Shared(_) => None,
         }
     }
 }
@@ -144,7 +152,7 @@ impl Folder {
     }
 }
 
-/// Creates the directory if need be, durably, and takes everybody else's access away if it is ours to do so.
+/// Creates the directory if need be, durably, and takes everybody else's access away where that is ours to do.
 fn make_private(path: &Path) -> Result<(), FolderError> {
     if !path.exists() {
         let parent = match path.parent() {
@@ -170,12 +178,38 @@ fn make_private(path: &Path) -> Result<(), FolderError> {
         let source = io::Error::from(io::ErrorKind::NotADirectory);
         return Err(FolderError::io("use as the data directory", path)(source));
     }
-    let ours = about.uid() == rustix::process::geteuid().as_raw();
-    if ours && about.mode() & 0o7777 != PRIVATE {
-        std::fs::set_permissions(path, Permissions::from_mode(PRIVATE))
-            .map_err(FolderError::io("make private the data directory", path))?;
+    if about.mode() & 0o7777 == PRIVATE {
+        return Ok(());
+    }
+    if about.uid() == rustix::process::geteuid().as_raw() && nothing_foreign(path)? {
+        return std::fs::set_permissions(path, Permissions::from_mode(PRIVATE))
+            .map_err(FolderError::io("make private the data directory", path));
+    }
+    // Somebody's home or a temporary directory for all: nobody may be locked out of that, but files of mode 0600
+    // can be renamed and removed by whoever may write to their directory.
+    if about.mode() & 0o022 != 0 {
+        return Err(FolderError::Shared(path.to_owned()));
     }
     Ok(())
+}
+
+/// Whether a directory holds nothing but what a data directory does, so that it can be closed to others.
+fn nothing_foreign(path: &Path) -> Result<bool, FolderError> {
+    let reading = "read the directory";
+    for entry in std::fs::read_dir(path).map_err(FolderError::io(reading, path))? {
+        let name = entry.map_err(FolderError::io(reading, path))?.file_name();
+        let ours = name.to_str().is_some_and(|name| {
+            name == LOCK
+                || name == "lost+found"
+                || name.ends_with(TEMPORARY)
+                || name.starts_with("segment-")
+                || name.starts_with("snapshot-")
+        });
+        if !ours {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Disk for Folder {
@@ -186,7 +220,13 @@ impl Disk for Folder {
         for entry in std::fs::read_dir(&*self.path)? {
             let entry = entry?;
             // A name that is not text is none of ours; a directory may hold what others keep here.
-            if let (true, Ok(name)) = (entry.file_type()?.is_file(), entry.file_name().into_string()) {
+            let plain = match entry.file_type() {
+                Ok(kind) => kind.is_file(),
+                // Gone since it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) => return Err(error),
+            };
+            if let (true, Ok(name)) = (plain, entry.file_name().into_string()) {
                 names.push(name);
             }
         }

@@ -3,7 +3,9 @@
 //! A batch is bytes to this crate. Their meaning, and the boot id, boot time and wall time they are stamped with, are
 //! inside the bytes and belong to whoever writes them. The format on disk is in `docs/journal-format.md`.
 //!
-//! The modules, low to high.
+//! The groups of modules below go from low to high: limits and errors; the disk as a seam and a simulated one that
+//! fails; the bytes of records, segments and snapshots; a directory and how it is read; what is asked of a journal, and
+//! the one in memory; the one in files, its background work and its recovery; looking and copying.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +14,8 @@ pub mod limits;
 mod error;
 
 mod disk;
-mod folder;
 
+mod fault;
 mod faulty;
 mod platter;
 
@@ -22,6 +24,7 @@ mod segment;
 mod snapshot;
 mod walk;
 
+mod folder;
 mod inventory;
 mod scan;
 
@@ -39,7 +42,8 @@ pub use backup::{BackupError, BackupReport, backup};
 pub use check::{Entry, Report, SegmentReport, SnapshotReport, check, dump};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, DamageKind, OpenError, StorageError};
-pub use faulty::{Call, Counts, Fault, FaultyDisk, FaultyFile};
+pub use fault::{Call, Counts, Fault};
+pub use faulty::{FaultyDisk, FaultyFile};
 pub use file::{FileJournal, Options};
 pub use folder::{Folder, FolderError};
 pub use journal::{Chore, ChoreDone, ChoreKind, Extent, Fold, Journal};

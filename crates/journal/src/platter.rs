@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use crate::faulty::{Call, Counts, Fault, no_power};
+use crate::fault::{Call, Counts, Fault, no_power};
 use crate::limits::SECTOR_BYTES;
 
 pub(crate) struct State {

@@ -40,11 +40,23 @@ fn a_directory_is_created_private_and_batches_survive_in_it() {
 }
 
 #[test]
-fn an_existing_directory_is_made_private() {
+fn an_existing_directory_is_made_private_unless_others_need_it() {
     let home = tempfile::tempdir().unwrap();
-    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let _folder = Folder::open(home.path()).unwrap();
+    let set_mode = |mode| fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o755);
+    drop(open(&Folder::open(home.path()).unwrap()).unwrap());
     assert_eq!(mode(home.path()), 0o700);
+    set_mode(0o777);
+    drop(Folder::open(home.path()).unwrap());
+    assert_eq!(mode(home.path()), 0o700, "with nothing in it but our own files");
+
+    fs::write(home.path().join("a letter"), "").unwrap();
+    set_mode(0o755);
+    drop(Folder::open(home.path()).unwrap());
+    assert_eq!(mode(home.path()), 0o755, "somebody else keeps things here");
+    set_mode(0o1777);
+    assert!(matches!(Folder::open(home.path()), Err(FolderError::Shared(_))));
+    assert_eq!(mode(home.path()), 0o1777);
 }
 
 #[test]
