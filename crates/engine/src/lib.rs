@@ -1,1 +1,51 @@
-//! (to come)
+//! In what order, and who may be told when: the engine around the state machine and the journal.
+//!
+//! [`Engine`] is a plain struct that the server's threads and the simulator drive alike: no threads, no clock, no I/O, no
+//! async. [`start`] puts real threads around it and gives a [`Handle`]. Nothing in this crate knows a wire format, and
+//! nothing decides who holds a lock: that is the state machine's.
+//!
+//! Modules in reading order, low to high.
+
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+mod clock;
+mod notice;
+mod op;
+
+mod horizon;
+mod server_time;
+mod wall;
+
+mod backlog;
+mod metrics;
+mod withheld;
+
+mod recovery;
+mod replay;
+
+mod engine;
+
+mod admission;
+mod inbox;
+mod secrets;
+
+mod driver;
+mod handle;
+mod storage;
+
+pub use admission::{AdmissionLimits, LaneLimits};
+pub use backlog::Batch;
+pub use clock::{Clock, MachineClock, Reading};
+pub use driver::{DriverOptions, start};
+pub use engine::{Engine, EngineOptions, Released};
+pub use handle::{Failure, Handle};
+pub use metrics::{Histogram, HistogramReading, Metrics};
+pub use notice::Notice;
+pub use op::{Op, Purpose};
+pub use recovery::{Recovered, Restored};
+pub use replay::{Replay, Traces};
+pub use secrets::{Secrets, founding_key};
+pub use wall::Anchor;
+pub use withheld::Told;

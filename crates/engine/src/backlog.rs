@@ -1,0 +1,146 @@
+//! What is decided and waits for the journal: encoded batches, in order. Cuts them so that none is larger than the
+//! journal takes, whatever one turn decides. A cut may fall inside a turn: every prefix of the events is a true history,
+//! and a reply waits for the last event it depends on. Never looks into an event.
+
+use std::collections::VecDeque;
+
+use leasehold_state_machine::codec::{BatchWriter, BootId, Stamp};
+use leasehold_state_machine::event::{Event, Seq};
+
+use crate::limits::{BACKLOG_BYTES, EVENT_BYTES_MAX, PIECE_EVENTS};
+
+/// One record for the journal.
+#[derive(Debug)]
+pub struct Batch {
+    /// The bytes.
+    pub payload: Vec<u8>,
+    /// The last event in it.
+    pub last_seq: Seq,
+    /// How many events are in it.
+    pub events: u64,
+}
+
+/// Batches in the making.
+#[derive(Debug)]
+pub struct Backlog {
+    writer: BatchWriter,
+    written: Written,
+    sealed: VecDeque<Batch>,
+    sealed_bytes: usize,
+    batch_bytes_max: usize,
+    batch_bytes_preferred: usize,
+    piece_events: usize,
+}
+
+/// What is in the writer.
+#[derive(Debug, Default)]
+struct Written {
+    last_seq: Seq,
+    events: u64,
+}
+
+impl Backlog {
+    /// An empty one, for a journal that takes batches of this size.
+    pub fn new(boot_id: BootId, batch_bytes_max: usize) -> Backlog {
+        let batch_bytes_preferred = BACKLOG_BYTES.min(batch_bytes_max / 2);
+        let piece_bytes = batch_bytes_max - batch_bytes_preferred;
+        Backlog {
+            writer: BatchWriter::new(boot_id),
+            written: Written::default(),
+            sealed: VecDeque::new(),
+            sealed_bytes: 0,
+            batch_bytes_max,
+            batch_bytes_preferred,
+            piece_events: (piece_bytes / EVENT_BYTES_MAX).clamp(1, PIECE_EVENTS),
+        }
+    }
+
+    /// Adds events of one turn.
+    pub fn add(&mut self, stamp: &Stamp, events: &[(Seq, Event)]) {
+        for piece in events.chunks(self.piece_events) {
+            let (first, last) = (piece[0].0, piece[piece.len() - 1].0);
+            self.writer.turn(stamp, first, piece);
+            self.written.last_seq = last;
+            self.written.events += piece.len() as u64;
+            if self.writer.len() >= self.batch_bytes_preferred {
+                self.seal();
+            }
+        }
+    }
+
+    /// Whether what adds more should wait.
+    pub fn is_full(&self) -> bool {
+        self.sealed_bytes + self.writer.len() >= self.batch_bytes_preferred
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.sealed.is_empty() && self.writer.is_empty()
+    }
+
+    /// The next batch for the journal.
+    pub fn take(&mut self) -> Option<Batch> {
+        if self.sealed.is_empty() && !self.writer.is_empty() {
+            self.seal();
+        }
+        let batch = self.sealed.pop_front()?;
+        self.sealed_bytes -= batch.payload.len();
+        Some(batch)
+    }
+
+    fn seal(&mut self) {
+        let payload = self.writer.take();
+        assert!(payload.len() <= self.batch_bytes_max, "a batch is never larger than the journal takes");
+        let Written { last_seq, events } = std::mem::take(&mut self.written);
+        self.sealed_bytes += payload.len();
+        self.sealed.push_back(Batch { payload, last_seq, events });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_state_machine::codec::read_batch;
+
+    fn held(range: std::ops::RangeInclusive<Seq>) -> Vec<(Seq, Event)> {
+        range.map(|seq| (seq, Event::GrantsHeld { for_ms: u64::MAX })).collect()
+    }
+
+    #[test]
+    fn turns_gather_in_one_batch() {
+        let mut backlog = Backlog::new([7; 16], 1 << 20);
+        let stamp = |raw_us| Stamp { raw_us, wall_ms: 2, wall_trusted: true };
+        assert!(backlog.is_empty() && backlog.take().is_none());
+        backlog.add(&stamp(1), &held(1..=2));
+        backlog.add(&stamp(2), &[]);
+        backlog.add(&stamp(3), &held(3..=3));
+        let batch = backlog.take().expect("a batch");
+        assert_eq!((batch.last_seq, batch.events), (3, 3));
+        let mut read = Vec::new();
+        read_batch(&batch.payload, &mut |boot, stamp, seq, _| read.push((boot[0], stamp.raw_us, seq)))
+            .unwrap();
+        assert_eq!(read, [(7, 1, 1), (7, 1, 2), (7, 3, 3)]);
+        assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn a_huge_turn_is_cut_to_what_the_journal_takes() {
+        let batch_bytes_max = 64 << 10;
+        let mut backlog = Backlog::new([7; 16], batch_bytes_max);
+        let stamp = Stamp { raw_us: 1, wall_ms: 2, wall_trusted: true };
+        backlog.add(&stamp, &held(1..=20_000));
+        assert!(backlog.is_full());
+        let mut next = 1;
+        while let Some(batch) = backlog.take() {
+            assert!(batch.payload.len() <= batch_bytes_max);
+            read_batch(&batch.payload, &mut |_, _, seq, _| {
+                assert_eq!(seq, next);
+                next += 1;
+            })
+            .unwrap();
+            assert_eq!(batch.last_seq, next - 1);
+        }
+        assert_eq!(next, 20_001);
+        assert!(!backlog.is_full());
+    }
+}

@@ -1,0 +1,52 @@
+//! Every bound of the engine, with its reason. Holds numbers and nothing else.
+
+/// A gap between two turns beyond this is time in which nobody could be answered: the server stood still.
+pub const TURN_GAP_US_MAX: u64 = 200_000;
+/// While sessions live, the engine wants a turn at least this often, so that a longer gap means something.
+pub const TURN_EVERY_US: u64 = 100_000;
+/// Time that stands still after a stall, so that renewals that queued up outside can be read before anything ends.
+pub const REST_US: u64 = 250_000;
+/// Two such rests begin at least this far apart, so that a server that stalls all the time still lets leases end.
+pub const REST_EVERY_US: u64 = 2_000_000;
+
+/// The shortest horizon: one that is renewed about once a second.
+pub const HORIZON_US_MIN: u64 = 2_000_000;
+/// The longest horizon: what a crash on another boot adds to every lease.
+pub const HORIZON_US_MAX: u64 = 30_000_000;
+/// How far the boot clock and the wall clock may disagree on how long the server was away.
+pub const AWAY_DISAGREEMENT_US_MAX: u64 = 1_000_000;
+
+/// Decided bytes at which the engine stops deciding what would add more. A sync of this much is still short.
+pub const BACKLOG_BYTES: usize = 4 << 20;
+/// Events encoded at a time: after each such piece the backlog is measured.
+pub const PIECE_EVENTS: usize = 256;
+/// No single event is longer than this, the list of tokens of an answered break apart: metadata, name, owner, reason
+/// and their lengths.
+pub const EVENT_BYTES_MAX: usize = 8 << 10;
+
+/// Requests of the ordinary lane that are admitted and not yet answered or in line.
+pub const ORDINARY_REQUESTS_MAX: usize = 16_384;
+/// Bytes of those requests.
+pub const ORDINARY_BYTES_MAX: usize = 32 << 20;
+/// Renewals, releases, cancels, keep-alives, closes: four times as many, so that they outlast everything else.
+pub const UPKEEP_REQUESTS_MAX: usize = 65_536;
+/// Bytes of those.
+pub const UPKEEP_BYTES_MAX: usize = 64 << 20;
+/// Reads: fewer, because an answer may name ten thousand holders and waits in memory for the disk.
+pub const READ_REQUESTS_MAX: usize = 2048;
+/// Bytes of those.
+pub const READ_BYTES_MAX: usize = 8 << 20;
+/// The shortest time after which somebody who was told `busy` should come back; up to twice this with the jitter.
+pub const BUSY_RETRY_MS: u64 = 50;
+/// The same for somebody who was told that the server is stopping or its disk nearly full.
+pub const UNAVAILABLE_RETRY_MS: u64 = 1000;
+
+/// Free disk space below which nothing is begun that needs room. Renewals, releases and snapshots live on it.
+pub const ROOM_RESERVE_BYTES: u64 = 256 << 20;
+/// How often free disk space is looked at.
+pub const ROOM_LOOK_EVERY_MS: u64 = 1000;
+
+/// A commit that takes this long is worth a line in the log.
+pub const SLOW_COMMIT_MS: u64 = 500;
+/// An expiry that is noticed this late is worth a line in the log.
+pub const SWEEP_LAG_MS: u64 = 500;

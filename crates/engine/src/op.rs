@@ -1,0 +1,182 @@
+//! The operations as admission and metrics know them: a word each, never a lock's name or an owner.
+
+use leasehold_state_machine::command::{Command, Proof};
+use leasehold_state_machine::words::{Metadata, RequestId};
+
+/// One kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// Acquire.
+    Acquire,
+    /// Renew.
+    Renew,
+    /// Release.
+    Release,
+    /// Cancel.
+    Cancel,
+    /// Verify.
+    Verify,
+    /// Get.
+    Get,
+    /// List.
+    List,
+    /// Break.
+    Break,
+    /// Open a session.
+    OpenSession,
+    /// Keep a session alive.
+    KeepAlive,
+    /// Close a session.
+    CloseSession,
+    /// List sessions.
+    ListSessions,
+    /// A connection has closed.
+    Detach,
+    /// A grant could not be delivered.
+    Abandon,
+}
+
+/// Which bound a request counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Begins something.
+    Ordinary,
+    /// Keeps up or ends what was begun; still admitted when nothing new is.
+    Upkeep,
+    /// Only looks.
+    Read,
+}
+
+impl Op {
+    /// All of them.
+    pub const ALL: [Op; 14] = [
+        Op::Acquire,
+        Op::Renew,
+        Op::Release,
+        Op::Cancel,
+        Op::Verify,
+        Op::Get,
+        Op::List,
+        Op::Break,
+        Op::OpenSession,
+        Op::KeepAlive,
+        Op::CloseSession,
+        Op::ListSessions,
+        Op::Detach,
+        Op::Abandon,
+    ];
+
+    /// What a command asks for.
+    pub fn of(command: &Command) -> Op {
+        match command {
+            Command::Acquire(_) => Op::Acquire,
+            Command::Renew(_) => Op::Renew,
+            Command::Release(_) => Op::Release,
+            Command::Cancel { .. } => Op::Cancel,
+            Command::Verify { .. } => Op::Verify,
+            Command::Get { .. } => Op::Get,
+            Command::List(_) => Op::List,
+            Command::Break(_) => Op::Break,
+            Command::OpenSession { .. } => Op::OpenSession,
+            Command::KeepAlive { .. } => Op::KeepAlive,
+            Command::CloseSession { .. } => Op::CloseSession,
+            Command::ListSessions { .. } => Op::ListSessions,
+            Command::Detach { .. } => Op::Detach,
+            Command::Abandon { .. } => Op::Abandon,
+        }
+    }
+
+    /// The word in metrics.
+    pub fn text(self) -> &'static str {
+        match self {
+            Op::Acquire => "acquire",
+            Op::Renew => "renew",
+            Op::Release => "release",
+            Op::Cancel => "cancel",
+            Op::Verify => "verify",
+            Op::Get => "get",
+            Op::List => "list",
+            Op::Break => "break",
+            Op::OpenSession => "open_session",
+            Op::KeepAlive => "keepalive",
+            Op::CloseSession => "close_session",
+            Op::ListSessions => "list_sessions",
+            Op::Detach => "detach",
+            Op::Abandon => "abandon",
+        }
+    }
+
+    /// Which bound it counts against.
+    pub fn purpose(self) -> Purpose {
+        match self {
+            Op::Acquire | Op::Break | Op::OpenSession => Purpose::Ordinary,
+            Op::Verify | Op::Get | Op::List | Op::ListSessions => Purpose::Read,
+            Op::Renew
+            | Op::Release
+            | Op::Cancel
+            | Op::KeepAlive
+            | Op::CloseSession
+            | Op::Detach
+            | Op::Abandon => Purpose::Upkeep,
+        }
+    }
+
+    /// Whether it needs room on the disk that it will not soon give back.
+    pub fn needs_room(self) -> bool {
+        self.purpose() == Purpose::Ordinary
+    }
+}
+
+/// About how many bytes a command takes in memory.
+pub fn weight_bytes(command: &Command) -> usize {
+    let words = match command {
+        Command::Acquire(ask) => {
+            ask.resource.text().len()
+                + ask.owner.text().len()
+                + id_bytes(ask.request_id.as_ref())
+                + metadata_bytes(&ask.metadata)
+        }
+        Command::OpenSession { owner, request_id, metadata, .. } => {
+            owner.text().len() + id_bytes(request_id.as_ref()) + metadata_bytes(metadata)
+        }
+        Command::Renew(renew) => {
+            proof_bytes(&renew.proof) + renew.metadata.as_ref().map_or(0, metadata_bytes)
+        }
+        Command::Release(proof) => proof_bytes(proof),
+        Command::Cancel { resource, owner, request_id } => {
+            resource.text().len() + owner.text().len() + id_bytes(Some(request_id))
+        }
+        Command::Verify { resource, .. } | Command::Get { resource } => resource.text().len(),
+        Command::List(list) => {
+            list.prefix.len()
+                + list.owner.as_ref().map_or(0, |owner| owner.text().len())
+                + list.cursor.as_ref().map_or(0, String::len)
+        }
+        Command::Break(wish) => {
+            wish.resource.text().len() + wish.reason.text().len() + id_bytes(wish.request_id.as_ref())
+        }
+        Command::ListSessions { cursor, .. } => cursor.as_ref().map_or(0, String::len),
+        Command::KeepAlive { .. }
+        | Command::CloseSession { .. }
+        | Command::Detach { .. }
+        | Command::Abandon { .. } => 0,
+    };
+    REQUEST_BYTES + words
+}
+
+/// A request itself, its way back to the caller, and its place in a queue.
+const REQUEST_BYTES: usize = 512;
+/// What a map spends on an entry beside its texts.
+const ENTRY_BYTES: usize = 64;
+
+fn id_bytes(id: Option<&RequestId>) -> usize {
+    id.map_or(0, |id| id.text().len())
+}
+
+fn proof_bytes(proof: &Proof) -> usize {
+    proof.resource.text().len() + proof.owner.text().len()
+}
+
+fn metadata_bytes(metadata: &Metadata) -> usize {
+    metadata.entries().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum()
+}

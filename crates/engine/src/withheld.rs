@@ -1,0 +1,107 @@
+//! Decided, but not yet durable: replies and events that nobody may hear of until the disk has what they rest on. Never
+//! lets one out early, and lets none out twice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use leasehold_state_machine::answer::Reply;
+use leasehold_state_machine::event::{Event, Seq};
+
+/// An event as it is told: its number, the wall time of its turn in Unix milliseconds, and what happened.
+pub type Told = (Seq, u64, Event);
+
+/// What waits for the disk.
+#[derive(Debug)]
+pub struct Withheld {
+    /// Everything up to here is durable.
+    durable: Seq,
+    /// Replies that wait for nothing more, in order.
+    ready: Vec<Reply>,
+    /// Replies by the event they wait for.
+    replies: BTreeMap<Seq, Vec<Reply>>,
+    /// Events in order.
+    events: VecDeque<Told>,
+}
+
+impl Withheld {
+    /// Nothing waits, and everything up to `durable` is on disk.
+    pub fn after(durable: Seq) -> Withheld {
+        Withheld { durable, ready: Vec::new(), replies: BTreeMap::new(), events: VecDeque::new() }
+    }
+
+    /// Keeps a reply until this event is durable.
+    pub fn reply(&mut self, reply: Reply, after: Seq) {
+        if after <= self.durable {
+            self.ready.push(reply);
+        } else {
+            self.replies.entry(after).or_default().push(reply);
+        }
+    }
+
+    /// Keeps an event until it is durable itself.
+    pub fn event(&mut self, seq: Seq, wall_ms: u64, event: Event) {
+        let last = self.events.back().map_or(self.durable, |(seq, _, _)| *seq);
+        assert_eq!(seq, last + 1, "events are withheld in order, without a gap");
+        self.events.push_back((seq, wall_ms, event));
+    }
+
+    /// Takes note that everything up to `seq` is durable.
+    pub fn durable(&mut self, seq: Seq) {
+        assert!(seq >= self.durable, "what was durable stays so");
+        self.durable = seq;
+        while let Some(entry) = self.replies.first_entry()
+            && *entry.key() <= seq
+        {
+            self.ready.append(&mut entry.remove());
+        }
+    }
+
+    /// Replies that may leave now, in order.
+    pub fn take_replies(&mut self) -> Vec<Reply> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Events that may be told now, in order.
+    pub fn take_events(&mut self) -> Vec<Told> {
+        let count = self.events.partition_point(|(seq, _, _)| *seq <= self.durable);
+        self.events.drain(..count).collect()
+    }
+
+    /// Whether anything still waits.
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.replies.is_empty() && self.events.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_state_machine::answer::Answer;
+    use leasehold_state_machine::command::Attachment;
+
+    fn reply(to: u64, after: Seq) -> Reply {
+        Reply { to: Attachment(to), outcome: Ok(Answer::Closed), after, promises_time: false }
+    }
+
+    fn out(withheld: &mut Withheld) -> (Vec<u64>, Vec<Seq>) {
+        let replies = withheld.take_replies().iter().map(|reply| reply.to.0).collect();
+        (replies, withheld.take_events().iter().map(|(seq, _, _)| *seq).collect())
+    }
+
+    #[test]
+    fn everything_leaves_once_in_order_and_not_before_its_time() {
+        let mut withheld = Withheld::after(4);
+        for seq in 5..=7 {
+            withheld.event(seq, 0, Event::GrantsResumed);
+        }
+        for (to, after) in [(1, 7), (2, 5), (3, 4), (4, 5), (5, 6)] {
+            withheld.reply(reply(to, after), after);
+        }
+        assert_eq!(out(&mut withheld), (vec![3], vec![]));
+        withheld.durable(5);
+        assert_eq!(out(&mut withheld), (vec![2, 4], vec![5]));
+        assert_eq!(out(&mut withheld), (vec![], vec![]));
+        withheld.durable(7);
+        assert_eq!(out(&mut withheld), (vec![5, 1], vec![6, 7]));
+        assert!(withheld.is_empty());
+    }
+}
