@@ -9,6 +9,7 @@ use crate::error::{OpenError, StorageError};
 use crate::inventory::TEMPORARY;
 use crate::journal::{Fold, Outcome};
 use crate::scan::{Cursor, Visit};
+use crate::segment::{SegmentHeader, segment_name};
 use crate::snapshot::{SnapshotHeader, SnapshotWriter, snapshot_name};
 
 /// Lets a fold hear what a scan reads.
@@ -24,14 +25,16 @@ impl Visit for IntoFold<'_> {
     }
 }
 
-/// Makes the snapshot that takes the place of the previous one and of these closed segments.
+/// Makes the snapshot that takes the place of the previous one and of these closed segments, which must lead up to
+/// the segment with this header.
 pub(crate) fn snapshot<D: Disk>(
     disk: &D,
     previous: Option<&str>,
     closed: &[String],
+    next: &SegmentHeader,
     fold: &mut dyn Fold,
 ) -> Result<Outcome, StorageError> {
-    let header = replay(disk, previous, closed, fold).map_err(|error| match error {
+    let header = replay(disk, previous, closed, next, fold).map_err(|error| match error {
         OpenError::Storage(error) => error,
         other => StorageError::Background(Box::new(other)),
     })?;
@@ -60,6 +63,7 @@ fn replay<D: Disk>(
     disk: &D,
     previous: Option<&str>,
     closed: &[String],
+    next: &SegmentHeader,
     fold: &mut dyn Fold,
 ) -> Result<SnapshotHeader, OpenError> {
     let mut cursor = Cursor::start();
@@ -70,10 +74,10 @@ fn replay<D: Disk>(
     for name in closed {
         cursor.segment(disk, name, false, &mut into)?;
     }
-    let journal_id = cursor.journal_id;
-    assert!(journal_id.is_some(), "there is a closed segment to read");
+    // A snapshot of less than there was would be the end of the rest.
+    cursor.check_order(disk, &segment_name(next.first_index), next)?;
     Ok(SnapshotHeader {
-        journal_id: journal_id.unwrap_or_default(),
+        journal_id: next.journal_id,
         index: cursor.next_index - 1,
         next_segment: cursor.next_segment,
         chain: cursor.chain,

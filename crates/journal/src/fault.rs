@@ -30,7 +30,7 @@ pub enum Fault {
     Full,
     /// Only the beginning is written.
     Short,
-    /// The power goes: this call and all later ones fail until [`FaultyDisk::crash`].
+    /// The power goes: this call and all later ones fail until [`crate::FaultyDisk::crash`].
     PowerLoss,
 }
 

@@ -6,8 +6,8 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{OpenError, StorageError};
 use crate::journal::{Chore, ChoreDone, ChoreKind, Extent, Journal, Outcome};
 use crate::limits::{
-    BATCH_BYTES_MAX, BUFFER_KEPT_BYTES, SECTOR_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
-    SNAPSHOT_AFTER_BYTES,
+    BATCH_BYTES_MAX, BUFFER_KEPT_BYTES, PREPARE_AT_PART, SECTOR_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN, SNAPSHOT_AFTER_BYTES,
 };
 use crate::record::{self, Place};
 use crate::segment::{self, SegmentHeader, segment_name};
@@ -177,11 +177,11 @@ impl<D: Disk> FileJournal<D> {
 
     fn snapshot_chore(&mut self) -> Chore {
         self.snapshot_underway = true;
-        let disk = self.disk.clone();
+        let (disk, next) = (self.disk.clone(), self.active.header);
         let previous = self.snapshot.as_ref().map(|snapshot| snapshot.name.clone());
         let closed: Vec<_> = self.closed.iter().map(|closed| segment_name(closed.first_index)).collect();
         Chore::new(ChoreKind::Snapshot, move |fold| {
-            chores::snapshot(&disk, previous.as_deref(), &closed, fold)
+            chores::snapshot(&disk, previous.as_deref(), &closed, &next, fold)
         })
     }
 
@@ -219,7 +219,8 @@ impl<D: Disk> Journal for FileJournal<D> {
         if self.stopped {
             return due;
         }
-        if self.prepared == Prepared::Nothing && self.active.end > self.active.header.bytes / 2 {
+        if self.prepared == Prepared::Nothing && self.active.end > self.active.header.bytes / PREPARE_AT_PART
+        {
             due.push(self.prepare_chore());
         }
         if !self.snapshot_underway && self.snapshot_due() {

@@ -32,3 +32,7 @@ pub const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
 /// How often a backup starts over when files are trimmed away while it copies them.
 pub const BACKUP_TRIES: u32 = 10;
+
+/// The next segment is prepared when the active one is filled to one part in this many: late enough that a small
+/// server never pays for it, early enough that zero-filling is done long before a busy one needs it.
+pub const PREPARE_AT_PART: u64 = 8;

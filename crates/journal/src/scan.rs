@@ -212,7 +212,8 @@ impl Cursor {
         Ok(header)
     }
 
-    fn check_order<D: Disk>(
+    /// Whether a segment with this name and header continues exactly here.
+    pub fn check_order<D: Disk>(
         &mut self,
         disk: &D,
         name: &str,

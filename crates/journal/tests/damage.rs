@@ -90,14 +90,16 @@ fn every_shorter_and_longer_file_is_noticed() {
     for files in [three_segments(ID), snapshot_and_segment()] {
         for name in files.keys() {
             let length = files[name].len();
-            for short in (0..length).step_by(61).chain([length - 1]) {
+            for short in (0..length).step_by(61).chain((512..length).step_by(512)).chain([length - 1]) {
                 let mut changed = files.clone();
                 changed.get_mut(name).unwrap().truncate(short);
                 assert!(damage(&changed).path.ends_with(name.as_str()));
             }
-            let mut changed = files.clone();
-            changed.get_mut(name).unwrap().push(0);
-            assert!(damage(&changed).path.ends_with(name.as_str()));
+            for more in [1, 512] {
+                let mut changed = files.clone();
+                changed.get_mut(name).unwrap().resize(length + more, 0);
+                assert!(damage(&changed).path.ends_with(name.as_str()));
+            }
         }
     }
 }

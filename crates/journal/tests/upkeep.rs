@@ -109,6 +109,27 @@ fn a_chore_that_finds_damage_stops_the_journal() {
 }
 
 #[test]
+fn a_snapshot_is_not_made_of_less_than_there_was() {
+    // The last record of the last closed segment goes, by half and wholly.
+    for (offset, bytes) in [(6656 + 512, 512), (6656, 1024)] {
+        let disk = FaultyDisk::new(1);
+        let (mut journal, _, _) = open(&disk).unwrap();
+        for number in 0..15 {
+            journal.append(&batch(number, 600)).unwrap();
+        }
+        assert_eq!(journal.extent().segments, 3);
+        let mut file = leasehold_journal::Disk::open(&disk, "segment-00000000000000000008").unwrap();
+        leasehold_journal::DiskFile::write_at(&mut file, offset, &vec![0; bytes]).unwrap();
+        let before = disk.contents();
+        let chores = journal.chores();
+        let snapshot = chores.into_iter().find(|chore| chore.kind() == ChoreKind::Snapshot).unwrap();
+        let error = journal.chore_done(snapshot.run(&mut Memory::default())).unwrap_err().to_string();
+        assert!(error.contains("segment-00000000000000000008 is damaged at byte 6656"), "{error}");
+        assert_eq!(disk.contents(), before, "nothing is trimmed");
+    }
+}
+
+#[test]
 fn a_batch_that_is_too_large_is_refused_and_changes_nothing() {
     let disk = FaultyDisk::new(1);
     let (mut journal, _, _) = open(&disk).unwrap();
