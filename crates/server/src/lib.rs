@@ -1,1 +1,24 @@
-//! (to come)
+//! The doors: HTTP today, gRPC and watches on the same port later; limits, metrics, logs, the audit trail, and how a
+//! server starts and stops.
+//!
+//! Everything here converts and carries: who holds a lock, and when an answer may leave, is decided in the engine.
+//!
+//! Modules in reading order, low to high.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+pub mod rfc3339;
+pub mod wire;
+
+pub mod metrics;
+
+pub mod http;
+
+pub mod config;
+
+pub mod audit;
+pub mod logs;
+pub mod trail;
+
+pub mod serve;

@@ -1,0 +1,135 @@
+//! `leasehold serve`: the server in the foreground, from its first line on the terminal to its exit status.
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold_server::config::Given;
+use leasehold_server::serve::{Exceptions, Report, ServeError, start};
+use leasehold_server::{logs, metrics};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::duration;
+use crate::status::Failure;
+
+/// Run the server
+///
+/// Every setting can be given as a flag, in the environment, or in a TOML file, in this order of precedence.
+#[derive(Args)]
+pub struct Serve {
+    #[command(flatten)]
+    given: Given,
+    /// Read settings from this TOML file
+    #[arg(long, value_name = "FILE", env = "LEASEHOLD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Print the settings that would be used, as TOML, and exit
+    #[arg(long)]
+    print_config: bool,
+    /// An old copy of the data was put back: grant nothing for the longest TTL in it, or for this long
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, value_parser = duration::parse)]
+    restored: Option<Option<Duration>>,
+    /// Use the wall clock for tokens although it is over a day ahead of the journal
+    #[arg(long)]
+    accept_clock: bool,
+}
+
+impl Serve {
+    pub fn run(self) -> Result<(), Failure> {
+        metrics::process::started();
+        let file = self.config.as_deref().map(Given::read).transpose()?;
+        let settings = self.given.over(file.unwrap_or_default()).settle()?;
+        if self.print_config {
+            let _ = io::stdout().write_all(settings.to_toml().as_bytes());
+            return Ok(());
+        }
+        logs::start(settings.log_level, settings.log_format);
+        metrics::process::raise_fd_limit();
+        let exceptions = Exceptions { restored: self.restored, accept_clock: self.accept_clock };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| ServeError::System { doing: "start threads", source })?;
+        let served = runtime.block_on(async {
+            let stop = stop_signal()?;
+            let running = start(settings, exceptions).await?;
+            announce(running.report());
+            running.until(stop).await
+        });
+        // Connections that did not end in time are not waited for.
+        runtime.shutdown_background();
+        Ok(served?)
+    }
+}
+
+/// Resolves when the operating system asks for an end.
+fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
+    let listen =
+        |kind| signal(kind).map_err(|source| ServeError::System { doing: "listen for signals", source });
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// The first lines: everything a newcomer wants to know, at one glance.
+fn announce(report: &Report) {
+    let address = report.address;
+    let mut text =
+        format!("leasehold {} listening on http://{address}\n", leasehold_server::http::pages::VERSION);
+    text += &kept(report);
+    text += &format!(
+        "try: curl -H 'Content-Type: application/json' -d '{{\"owner_id\":\"me\"}}' http://{address}/v1/locks/deploy/acquire\n"
+    );
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn kept(report: &Report) -> String {
+    let Some(data) = &report.data else {
+        return "data: in memory only, everything is gone when the server stops\n".into();
+    };
+    let recovered = &report.recovered;
+    let ms = report.took.as_millis();
+    if recovered.founded {
+        return format!("data: {} (new, ready in {ms} ms)\n", data.display());
+    }
+    let mut text = format!(
+        "data: {}; recovered {}, {}, {} from {} in {ms} ms\n",
+        data.display(),
+        count(recovered.leases, "lease"),
+        count(recovered.waiters, "waiter"),
+        count(recovered.sessions, "session"),
+        match report.journal.snapshot_index {
+            0 => count(report.journal.records, "record"),
+            _ => format!("a snapshot and {}", count(report.journal.records, "record")),
+        },
+    );
+    if recovered.expired > 0 {
+        text += &format!("      {} had expired meanwhile\n", count(recovered.expired, "lease"));
+    }
+    if let Some(torn) = &report.journal.torn {
+        text += &format!(
+            "      an unfinished record was cut off in {} at byte {}; it was never acknowledged\n",
+            torn.path, torn.offset
+        );
+    }
+    if let Some(for_ms) = recovered.grants_held_ms {
+        text += &format!(
+            "      nothing is granted for {} s: an old copy of the data was put back\n",
+            for_ms.div_ceil(1000)
+        );
+    }
+    text
+}
+
+fn count(number: impl TryInto<u64>, what: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
+}

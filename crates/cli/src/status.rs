@@ -1,0 +1,137 @@
+//! Exit statuses, the same for every command, and the failures that end in one. The numbers are a contract.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use leasehold_journal::{BackupError, FolderError, OpenError, StorageError};
+use leasehold_server::config::ConfigError;
+use leasehold_server::serve::ServeError;
+
+/// The statuses, as `--help` explains them.
+pub const HELP: &str = "\
+Exit statuses: 0 done; 64 usage; 69 no server, or its address is taken; 70 damaged data, a failed disk, or a bug of \
+ours; 75 held or in use by another; 76 lost, expired, released or stale; 77 not allowed.";
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// As it should.
+    Success,
+    /// What was asked makes no sense.
+    Usage,
+    /// There is no server, or none can be where it should.
+    Unavailable,
+    /// Data or disk are not in order, or the program is not.
+    Broken,
+    /// Somebody else has it.
+    InUse,
+    /// The operating system or the server does not allow it.
+    NotAllowed,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> ExitCode {
+        ExitCode::from(match status {
+            Status::Success => 0,
+            Status::Usage => 64,
+            Status::Unavailable => 69,
+            Status::Broken => 70,
+            Status::InUse => 75,
+            Status::NotAllowed => 77,
+        })
+    }
+}
+
+/// Why a command did not do what it was asked, in one sentence.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit status.
+    pub status: Status,
+    /// For the person at the terminal.
+    pub sentence: String,
+}
+
+impl Failure {
+    /// A failure with this status and sentence.
+    pub fn new(status: Status, sentence: impl Display) -> Failure {
+        Failure { status, sentence: sentence.to_string() }
+    }
+}
+
+/// What a refusal of the operating system means.
+fn of_io(error: &io::Error) -> Status {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Status::NotAllowed,
+        _ => Status::Broken,
+    }
+}
+
+fn of_folder(error: &FolderError) -> Status {
+    match error {
+        FolderError::InUse(_) => Status::InUse,
+        FolderError::NotEmpty(_) => Status::Usage,
+        FolderError::Shared(_) => Status::NotAllowed,
+        FolderError::Io { source, .. } => of_io(source),
+    }
+}
+
+fn of_open(error: &OpenError) -> Status {
+    match error {
+        OpenError::Storage(StorageError::Io { source, .. }) => of_io(source),
+        OpenError::Options(_) => Status::Usage,
+        _ => Status::Broken,
+    }
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Failure {
+        Failure::new(of_folder(&error), error)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        Failure::new(of_open(&error), error)
+    }
+}
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Failure {
+        let status = match &error {
+            BackupError::Nothing(_) | BackupError::Occupied(_) => Status::Usage,
+            BackupError::Source(error) => of_open(error),
+            BackupError::Target(StorageError::Io { source, .. }) => of_io(source),
+            BackupError::Target(_) | BackupError::Copy(_) => Status::Broken,
+            BackupError::Restless(_) => Status::InUse,
+        };
+        Failure::new(status, error)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        let status = match &error {
+            ConfigError::Unreadable { source, .. } if of_io(source) == Status::NotAllowed => {
+                Status::NotAllowed
+            }
+            _ => Status::Usage,
+        };
+        Failure::new(status, error)
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Failure {
+        let status = match &error {
+            ServeError::Listen { source, .. } if of_io(source) == Status::NotAllowed => Status::NotAllowed,
+            ServeError::Listen { .. } => Status::Unavailable,
+            ServeError::Folder(error) => of_folder(error),
+            ServeError::Journal(error) => of_open(error),
+            ServeError::AuditLog { source, .. } => of_io(source),
+            ServeError::System { source, .. } => of_io(source),
+            ServeError::Storage(_) => Status::Broken,
+        };
+        Failure::new(status, error)
+    }
+}

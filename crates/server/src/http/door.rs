@@ -1,0 +1,126 @@
+//! The door: one request to one answer. Gate, route, intake, command, engine, reply, in this order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use hyper::Request;
+use hyper::body::Incoming;
+use leasehold_engine::Handle;
+use leasehold_state_machine::answer::{Outcome, Refusal};
+use leasehold_state_machine::command::Command;
+use leasehold_state_machine::invalid::Invalid;
+
+use super::gate::Gate;
+use super::reply::{self, Reply};
+use super::route::{self, Page, Route};
+use super::{intake, pages};
+use crate::metrics::exposition;
+use crate::metrics::tallies::Tallies;
+use crate::wire::commands::Sent;
+use crate::wire::problem::Denial;
+use crate::wire::shapes;
+
+/// How long a client is told to wait for a server that is starting or stopping.
+const COMING_AND_GOING_RETRY_MS: u64 = 500;
+
+/// Everything a request can meet. It opens before the engine is there, so that a starting server says so.
+pub struct Door {
+    gate: Gate,
+    tallies: Arc<Tallies>,
+    engine: OnceLock<Handle>,
+    closing: AtomicBool,
+}
+
+impl Door {
+    /// A door without an engine behind it: everything but health and metrics is `unavailable`.
+    pub fn new(gate: Gate) -> Door {
+        Door { gate, tallies: Arc::default(), engine: OnceLock::new(), closing: AtomicBool::new(false) }
+    }
+
+    /// Puts the engine behind the door. Happens once.
+    pub fn open(&self, engine: Handle) {
+        assert!(self.engine.set(engine).is_ok(), "one engine for the life of a door");
+    }
+
+    /// From now on everything is answered `unavailable`.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// What is counted at the door.
+    pub fn metrics(&self) -> &Arc<Tallies> {
+        &self.tallies
+    }
+
+    /// Answers one request. Dropped when the client closes its connection.
+    pub async fn answer(&self, request: Request<Incoming>, body_timeout: Duration) -> Reply {
+        match self.carry_out(request, body_timeout).await {
+            Ok(reply) => reply,
+            Err(denial) => reply::denial(&denial),
+        }
+    }
+
+    async fn carry_out(&self, request: Request<Incoming>, body_timeout: Duration) -> Result<Reply, Denial> {
+        let (head, body) = request.into_parts();
+        self.gate.judge(head.version, &head.uri, &head.headers)?;
+        let route = route::find(&head.method, head.uri.path())?;
+        let body = intake::take(body, body_timeout).await?;
+        let (call, lock) = match route {
+            Route::Call(call, lock) => (call, lock),
+            Route::Page(page) => return self.page(page),
+        };
+        if call.has_body() {
+            intake::check_media_type(&head.headers)?;
+        } else if !body.is_empty() {
+            return Err(Invalid::new("body", "this call has no body").into());
+        }
+        let started = Instant::now();
+        let command =
+            call.command(Sent { lock, query: head.uri.query(), headers: &head.headers, body: &body });
+        let waits = matches!(&command, Ok(Command::Acquire(acquire)) if acquire.wait.ms() > 0);
+        let outcome = match command {
+            Ok(command) => self.ask(command).await,
+            Err(invalid) => Err(Refusal::Invalid(invalid)),
+        };
+        self.tallies.called(call, waits, started.elapsed(), &outcome);
+        Ok(reply::json(shapes::render(&outcome?)))
+    }
+
+    /// The one place where a request reaches the engine.
+    async fn ask(&self, command: Command) -> Outcome {
+        match self.serving() {
+            Ok(engine) => engine.ask(command).await,
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// The engine, while there is one that serves.
+    fn serving(&self) -> Result<&Handle, Refusal> {
+        let not_now = |why| Refusal::Unavailable { why, retry_ms: COMING_AND_GOING_RETRY_MS };
+        if self.closing.load(Ordering::Relaxed) {
+            return Err(not_now("the server is stopping"));
+        }
+        self.engine.get().ok_or(not_now("the server is starting"))
+    }
+
+    fn page(&self, page: Page) -> Result<Reply, Denial> {
+        Ok(match page {
+            Page::Index => reply::text("text/html; charset=utf-8", pages::index()),
+            Page::Health => reply::json(pages::health()),
+            Page::Version => reply::json(pages::version()),
+            Page::Ready => {
+                let engine = self.serving()?;
+                if !engine.is_ready() {
+                    let why = "the server is not ready";
+                    return Err(Refusal::Unavailable { why, retry_ms: COMING_AND_GOING_RETRY_MS }.into());
+                }
+                reply::json(pages::ready())
+            }
+            Page::Metrics => reply::text(
+                "text/plain; version=0.0.4; charset=utf-8",
+                exposition::render(&self.tallies, self.engine.get().map(Handle::metrics)),
+            ),
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! A request's body, taken in whole within its bounds of size and time. Knows nothing of what is in it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderMap};
+use leasehold_state_machine::invalid::Invalid;
+use tokio::time::timeout;
+
+use crate::limits::BODY_BYTES_MAX;
+use crate::wire::problem::Denial;
+
+/// Bytes beyond the limit that are still read before they are refused: closing on a client that is in the middle of
+/// sending would often destroy the answer on its way.
+const EXCESS_BYTES_MAX: usize = 16 * BODY_BYTES_MAX;
+
+/// Takes the body in, or says why it cannot be taken.
+pub async fn take(body: Incoming, within: Duration) -> Result<Bytes, Denial> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    match timeout(within, collect(body)).await {
+        Ok(result) => result,
+        Err(_) => Err(Invalid::new("body", "the body did not arrive in time").into()),
+    }
+}
+
+async fn collect(mut body: Incoming) -> Result<Bytes, Denial> {
+    let too_large = Denial::BodyTooLarge { bytes_max: BODY_BYTES_MAX };
+    if body.size_hint().lower() > (BODY_BYTES_MAX + EXCESS_BYTES_MAX) as u64 {
+        return Err(too_large);
+    }
+    let mut first = Bytes::new();
+    let mut all = Vec::new();
+    let mut received = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return Err(Invalid::new("body", "the body ended early or is badly framed").into());
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        received += data.len();
+        if received > BODY_BYTES_MAX + EXCESS_BYTES_MAX {
+            return Err(too_large);
+        }
+        if received > BODY_BYTES_MAX {
+            continue;
+        }
+        // Nearly every body is one frame, and need not be copied.
+        match first.is_empty() {
+            true => first = data,
+            false => {
+                if all.is_empty() {
+                    all.extend_from_slice(&first);
+                }
+                all.extend_from_slice(&data);
+            }
+        }
+    }
+    match received > BODY_BYTES_MAX {
+        true => Err(too_large),
+        false if all.is_empty() => Ok(first),
+        false => Ok(all.into()),
+    }
+}
+
+/// Whether the body may be JSON: it says so, or says nothing.
+pub fn check_media_type(headers: &HeaderMap) -> Result<(), Denial> {
+    let mut lines = headers.get_all(CONTENT_TYPE).iter();
+    let is_json = |line: &hyper::header::HeaderValue| {
+        let text = line.to_str().unwrap_or_default();
+        let essence = text.split_once(';').map_or(text, |(essence, _)| essence);
+        essence.trim().eq_ignore_ascii_case("application/json")
+    };
+    match (lines.next(), lines.next()) {
+        (None, _) => Ok(()),
+        (Some(line), None) if is_json(line) => Ok(()),
+        _ => Err(Denial::WrongMediaType),
+    }
+}

@@ -1,0 +1,11 @@
+//! The HTTP door: from accepted sockets to commands and back. The path of a request is the list of modules. Never
+//! decides who gets a lock; other doors on the same port (gRPC, watches, pages) join in [`door`].
+
+pub mod accept;
+pub mod door;
+pub mod gate;
+pub mod intake;
+pub mod pages;
+pub mod reply;
+pub mod route;
+pub mod socket;

@@ -1,0 +1,110 @@
+//! The page at `/metrics`: which metric says what. Everything is read here and counted elsewhere.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use leasehold_engine::{Metrics, Op};
+
+use super::process;
+use super::tallies::{Ended, Tallies};
+use super::text::Text;
+use crate::http::pages::VERSION;
+use crate::wire::commands::Call;
+
+/// Renders the page. There is no engine while the server starts.
+pub fn render(tallies: &Tallies, engine: Option<&Metrics>) -> String {
+    let mut text = Text::default();
+    calls(&mut text, tallies);
+    if let Some(metrics) = engine {
+        state(&mut text, metrics);
+        journal(&mut text, metrics);
+    }
+    surroundings(&mut text, tallies);
+    text.finish()
+}
+
+fn calls(text: &mut Text, tallies: &Tallies) {
+    for (name, help, call) in [
+        ("lock_acquire_total", "Acquire calls by result.", Call::Acquire),
+        ("lock_renew_total", "Renew calls by result.", Call::Renew),
+        ("lock_release_total", "Release calls by result.", Call::Release),
+    ] {
+        text.family(name, help, "counter");
+        for ended in Ended::ALL {
+            text.sample(name, &[("result", ended.text())], tallies.count(call, ended));
+        }
+    }
+    let name = "lock_op_latency_ms";
+    let help =
+        "Time from a request's arrival to its answer; acquire_wait are acquires that were ready to wait.";
+    text.family(name, help, "histogram");
+    for (op, histogram) in tallies.latencies() {
+        text.histogram(name, &[("op", op)], &histogram.read());
+    }
+}
+
+fn state(text: &mut Text, metrics: &Metrics) {
+    text.gauge("locks_held", "Leases that live now.", metrics.locks_held.load(Relaxed));
+    text.gauge("lock_waiters", "Requests in line now.", metrics.waiters.load(Relaxed));
+    text.gauge(
+        "sessions_live",
+        "Sessions that live now, those of single leases included.",
+        metrics.sessions_live.load(Relaxed),
+    );
+    text.counter("lock_expired_total", "Leases whose time ran out.", metrics.expired_total.load(Relaxed));
+    let stalled_ms = metrics.stall_us_total.load(Relaxed) as f64 / 1000.0;
+    text.counter(
+        "lock_stall_ms_total",
+        "Time in which the server could not answer, left out of its clock.",
+        stalled_ms,
+    );
+    for (name, help, histogram) in [
+        ("lock_expiry_lag_ms", "How late expiries were noticed.", &metrics.expiry_lag),
+        ("lock_remaining_ms", "What was left of leases when they were released.", &metrics.remaining),
+    ] {
+        text.family(name, help, "histogram");
+        text.histogram(name, &[], &histogram.read());
+    }
+}
+
+fn journal(text: &mut Text, metrics: &Metrics) {
+    for (name, help, histogram) in [
+        ("lock_journal_commit_ms", "How long it took to make a batch durable.", &metrics.journal_commit),
+        ("lock_journal_batch", "Events per commit.", &metrics.journal_batch),
+    ] {
+        text.family(name, help, "histogram");
+        text.histogram(name, &[], &histogram.read());
+    }
+    let name = "lock_journal_busy_total";
+    text.family(name, "Requests turned away because their queue was full.", "counter");
+    for op in Op::ALL {
+        text.sample(name, &[("op", op.text())], metrics.busy_total(op));
+    }
+    text.gauge("lock_journal_bytes", "Bytes of the journal on disk.", metrics.journal_bytes.load(Relaxed));
+    let room_bytes = metrics.room_bytes.load(Relaxed);
+    if room_bytes != u64::MAX {
+        text.gauge("lock_journal_room_bytes", "Free bytes on the journal's disk.", room_bytes);
+    }
+}
+
+fn surroundings(text: &mut Text, tallies: &Tallies) {
+    let (open, refused) = tallies.connections();
+    text.gauge("lock_connections", "Open connections.", open);
+    text.counter("lock_connections_refused_total", "Connections beyond the limit.", refused);
+    text.family("leasehold_build_info", "The program's version.", "gauge");
+    text.sample("leasehold_build_info", &[("version", VERSION)], 1);
+    text.gauge(
+        "process_start_time_seconds",
+        "When the process started, in Unix seconds.",
+        process::start_time_seconds(),
+    );
+    text.counter("process_cpu_seconds_total", "Processor time used.", process::cpu_seconds());
+    for (name, help, value) in [
+        ("process_resident_memory_bytes", "Memory in use.", process::resident_bytes()),
+        ("process_open_fds", "Open files and sockets.", process::open_fds()),
+        ("process_max_fds", "Files and sockets that may be open.", process::max_fds()),
+    ] {
+        if let Some(value) = value {
+            text.gauge(name, help, value);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A server from start to end: binds, recovers, serves, stops. The order matters and is all there is here: the port
+//! before the data, so that a second server on the same port touches nothing; the data before the first answer; at the
+//! end, who waits is told before the connections close.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use leasehold_engine::{
+    AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
+    Metrics, Recovered, Replay, Restored, Secrets,
+};
+use leasehold_journal::{
+    FileJournal, Folder, FolderError, Journal, MemoryJournal, OpenError, Options, Recovery,
+};
+use leasehold_state_machine::ids::HashKey;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::{self, JoinHandle as Task};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::audit::AuditLog;
+use crate::config::Settings;
+use crate::http::accept::{ConnectionLimits, Draining, accept};
+use crate::http::door::Door;
+use crate::http::gate::Gate;
+use crate::limits::DRAIN_TIMEOUT;
+use crate::logs;
+use crate::trail::{self, OnEvents};
+
+/// What is said for one start only, and never kept in a file of settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exceptions {
+    /// An old copy of the data was put back; perhaps with how long to grant nothing.
+    pub restored: Option<Option<Duration>>,
+    /// The operator vouches for the wall clock.
+    pub accept_clock: bool,
+}
+
+/// What a start found, for the person who started it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// Where its data is; none when it keeps nothing.
+    pub data: Option<PathBuf>,
+    /// What the journal was recovered from.
+    pub journal: Recovery,
+    /// What state it was in.
+    pub recovered: Recovered,
+    /// How long opening and recovering took.
+    pub took: Duration,
+}
+
+/// Why a server did not start, or ended by itself.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    Listen {
+        /// Which one.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The data directory cannot be used.
+    Folder(FolderError),
+    /// The journal cannot be opened.
+    Journal(OpenError),
+    /// The audit log cannot be opened.
+    AuditLog {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The operating system refused something else.
+    System {
+        /// What was being done, as in "cannot {doing}".
+        doing: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The engine ended.
+    Storage(Failure),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServeError::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
+                write!(f, "{address} is taken by another process: stop it, or choose another --listen")
+            }
+            ServeError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            ServeError::Folder(error) => error.fmt(f),
+            ServeError::Journal(error) => error.fmt(f),
+            ServeError::AuditLog { path, source } => {
+                write!(f, "cannot open the audit log {}: {source}", path.display())
+            }
+            ServeError::System { doing, source } => write!(f, "cannot {doing}: {source}"),
+            ServeError::Storage(failure) => write!(f, "stopped: {failure}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// A server that serves.
+pub struct Running {
+    report: Report,
+    door: Arc<Door>,
+    engine: Handle,
+    accepting: Task<Draining>,
+    stop_accepting: oneshot::Sender<()>,
+    trail: JoinHandle<()>,
+}
+
+/// Starts a server and returns when it serves. Until then its port already says that it is starting.
+pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running, ServeError> {
+    let begun = Instant::now();
+    let no_listener = |source| ServeError::Listen { address: settings.listen, source };
+    let listener = TcpListener::bind(settings.listen).await.map_err(no_listener)?;
+    let address = listener.local_addr().map_err(no_listener)?;
+    let door = Arc::new(Door::new(Gate::new(address.ip(), settings.allow_hosts.clone())));
+    let limits =
+        ConnectionLimits { connections_max: settings.connections_max, ..ConnectionLimits::default() };
+    let (stop_accepting, stopped) = oneshot::channel();
+    let accepting = task::spawn(accept(listener, Arc::clone(&door), limits, async {
+        // A sender that is gone belongs to a start that failed.
+        let _ = stopped.await;
+    }));
+
+    // Replaying a journal is long work for a thread that others share.
+    let data = (!settings.in_memory).then(|| settings.data.clone());
+    let opened = task::spawn_blocking(move || open(&settings, exceptions)).await;
+    let Opened { engine, journal, recovered, trail } = opened.map_err(|error| ServeError::System {
+        doing: "finish the recovery",
+        source: io::Error::other(error),
+    })??;
+    door.open(engine.clone());
+    let report = Report { address, data, journal, recovered, took: begun.elapsed() };
+    Ok(Running { report, door, engine, accepting, stop_accepting, trail })
+}
+
+impl Running {
+    /// What the start found.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Serves until `stop` resolves, and then ends in good order; or until the engine fails.
+    pub async fn until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+        tokio::select! {
+            failure = self.engine.failed() => return Err(ServeError::Storage(failure)),
+            () = stop => {}
+        }
+        info!("stopping");
+        self.door.close();
+        let _ = self.stop_accepting.send(());
+        let connections = async {
+            if let Ok(draining) = self.accepting.await {
+                draining.finish().await;
+            }
+        };
+        // Both at once: the engine's last words are what the connections wait for.
+        let engine = timeout(DRAIN_TIMEOUT, self.engine.stop());
+        let ((), engine_stopped) = tokio::join!(connections, engine);
+        if engine_stopped.is_err() {
+            // What was not made durable was not acknowledged either.
+            warn!("the journal did not finish in time; what it had not acknowledged may be lost");
+            return Ok(());
+        }
+        let _ = timeout(DRAIN_TIMEOUT, task::spawn_blocking(move || self.trail.join())).await;
+        Ok(())
+    }
+}
+
+/// What is behind the door.
+struct Opened {
+    engine: Handle,
+    journal: Recovery,
+    recovered: Recovered,
+    trail: JoinHandle<()>,
+}
+
+/// Opens the data, recovers, and starts the engine's threads: every call that the server makes of the engine, but for
+/// asking it.
+fn open(settings: &Settings, exceptions: Exceptions) -> Result<Opened, ServeError> {
+    let system = |doing| move |source| ServeError::System { doing, source };
+    let clock = MachineClock::new().map_err(system("read this machine's boot id"))?;
+    let audit = settings.audit_log.as_deref().map(|path| {
+        AuditLog::open(path).map_err(|source| ServeError::AuditLog { path: path.to_owned(), source })
+    });
+
+    let mut replay = Replay::new(settings.limits());
+    let mut random = Secrets::from_system().map_err(system("draw random bits"))?;
+    let (journal, recovery): (Box<dyn Journal>, Recovery) = if settings.in_memory {
+        (Box::new(MemoryJournal::new()), Recovery::default())
+    } else {
+        let folder = Folder::open(&settings.data).map_err(ServeError::Folder)?;
+        let [high, low] = random.draw().0;
+        let journal_id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        let mut options = Options::new(journal_id);
+        options.segment_bytes = settings.segment_bytes;
+        // Half a segment leaves room for the header and the sectors' stamps.
+        let half = usize::try_from(settings.segment_bytes / 2).unwrap_or(usize::MAX);
+        options.batch_bytes_max = options.batch_bytes_max.min(half);
+        let (journal, recovery) =
+            FileJournal::open(folder, options, &mut replay).map_err(ServeError::Journal)?;
+        (Box::new(journal), recovery)
+    };
+    let audit = audit.transpose()?;
+
+    let options = EngineOptions {
+        founding_key: HashKey(random.draw().0),
+        restored: exceptions.restored.map(|time| Restored { for_ms: time.map(whole_ms) }),
+        accept_clock: exceptions.accept_clock,
+        batch_bytes_max: journal.batch_bytes_max(),
+        metrics: Arc::new(Metrics::default()),
+    };
+    let (engine, recovered) = Engine::recover(replay, clock.boot_id(), clock.read(), options);
+    let (on_events, trail) = trail::start(audit).map_err(system("start a thread"))?;
+    let engine = leasehold_engine::start(engine, journal, Arc::new(clock), driver(settings, on_events))
+        .map_err(system("start a thread"))?;
+    Ok(Opened { engine, journal: recovery, recovered, trail })
+}
+
+fn driver(settings: &Settings, on_events: OnEvents) -> DriverOptions {
+    let lanes = AdmissionLimits::default();
+    DriverOptions {
+        admission: AdmissionLimits {
+            ordinary: LaneLimits { requests_max: settings.queue_max, ..lanes.ordinary },
+            ..lanes
+        },
+        room_reserve_bytes: settings.disk_reserve_bytes,
+        on_events,
+        on_notice: Box::new(logs::notice),
+    }
+}
+
+fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

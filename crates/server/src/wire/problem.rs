@@ -1,0 +1,230 @@
+//! Refusals as they leave: the one table of codes, statuses and titles, and the `application/problem+json` made of
+//! it. Decides nothing; what is refused was refused elsewhere.
+
+use std::borrow::Cow;
+
+use leasehold_state_machine::answer::{Held, Refusal};
+use leasehold_state_machine::invalid::Invalid;
+use serde::Serialize;
+
+use super::shapes::{HolderJson, WaiterJson, to_json};
+
+/// The codes of the contract that this server gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Malformed.
+    InvalidArgument,
+    /// Not from there.
+    PermissionDenied,
+    /// No such thing or route.
+    NotFound,
+    /// A known route, another method.
+    MethodNotAllowed,
+    /// The body is not JSON.
+    UnsupportedMediaType,
+    /// Somebody holds it or stands before the caller.
+    Held,
+    /// Its time ran out.
+    LeaseExpired,
+    /// Released, closed or broken.
+    Released,
+    /// Owner, lease, token and lock do not belong together.
+    StaleToken,
+    /// A body over its limit.
+    TooLarge,
+    /// Taken back.
+    Cancelled,
+    /// Overloaded, or a limit reached.
+    Busy,
+    /// Not now.
+    Unavailable,
+}
+
+impl Code {
+    /// The code's word, its HTTP status and its title: the table.
+    pub fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Code::InvalidArgument => ("invalid_argument", 400, "Malformed request"),
+            Code::PermissionDenied => ("permission_denied", 403, "Not allowed"),
+            Code::NotFound => ("not_found", 404, "Not found"),
+            Code::MethodNotAllowed => ("method_not_allowed", 405, "Method not allowed"),
+            Code::UnsupportedMediaType => ("unsupported_media_type", 415, "The body is not JSON"),
+            Code::Held => ("held", 409, "Held by somebody else"),
+            Code::LeaseExpired => ("lease_expired", 410, "The lease has expired"),
+            Code::Released => ("released", 410, "The lease has been released"),
+            Code::StaleToken => ("stale_token", 412, "Not the lease it claims to be"),
+            Code::TooLarge => ("too_large", 413, "Too large"),
+            Code::Cancelled => ("cancelled", 499, "Cancelled"),
+            Code::Busy => ("busy", 503, "Busy"),
+            Code::Unavailable => ("unavailable", 503, "Not available now"),
+        }
+    }
+}
+
+/// A request that was not carried out.
+#[derive(Debug, PartialEq)]
+pub enum Denial {
+    /// The state machine refused it, or an argument never became one of its words.
+    Refusal(Refusal),
+    /// There is no such route.
+    NoRoute,
+    /// The route has other methods.
+    WrongMethod {
+        /// Which ones.
+        allow: &'static str,
+    },
+    /// The body says it is something other than JSON.
+    WrongMediaType,
+    /// The body is too large.
+    BodyTooLarge {
+        /// The most it may have.
+        bytes_max: usize,
+    },
+    /// It comes from where nobody may ask from.
+    Foreign {
+        /// What gave it away, and what would be right.
+        why: String,
+    },
+}
+
+impl From<Refusal> for Denial {
+    fn from(refusal: Refusal) -> Self {
+        Denial::Refusal(refusal)
+    }
+}
+
+impl From<Invalid> for Denial {
+    fn from(invalid: Invalid) -> Self {
+        Denial::Refusal(Refusal::Invalid(invalid))
+    }
+}
+
+impl Denial {
+    /// Which code it has.
+    pub fn code(&self) -> Code {
+        match self {
+            Denial::Refusal(refusal) => match refusal {
+                Refusal::Invalid(_) => Code::InvalidArgument,
+                Refusal::NotFound(_) => Code::NotFound,
+                Refusal::Held(_) => Code::Held,
+                Refusal::LeaseExpired => Code::LeaseExpired,
+                Refusal::Released => Code::Released,
+                Refusal::StaleToken { .. } => Code::StaleToken,
+                Refusal::Cancelled => Code::Cancelled,
+                Refusal::Busy { .. } => Code::Busy,
+                Refusal::Unavailable { .. } => Code::Unavailable,
+            },
+            Denial::NoRoute => Code::NotFound,
+            Denial::WrongMethod { .. } => Code::MethodNotAllowed,
+            Denial::WrongMediaType => Code::UnsupportedMediaType,
+            Denial::BodyTooLarge { .. } => Code::TooLarge,
+            Denial::Foreign { .. } => Code::PermissionDenied,
+        }
+    }
+
+    /// When to try again, where that is told.
+    pub fn retry_ms(&self) -> Option<u64> {
+        match self {
+            Denial::Refusal(Refusal::Held(held)) => Some(held.retry_ms),
+            Denial::Refusal(Refusal::Busy { retry_ms, .. } | Refusal::Unavailable { retry_ms, .. }) => {
+                Some(*retry_ms)
+            }
+            _ => None,
+        }
+    }
+
+    /// The body of its answer.
+    pub fn render(&self) -> Vec<u8> {
+        let (code, status, title) = self.code().row();
+        let mut problem = Problem { status, title, detail: self.detail(), code, ..Problem::default() };
+        problem.recommended_retry_ms = self.retry_ms();
+        match self {
+            Denial::Refusal(Refusal::Invalid(invalid)) => problem.field = Some(&invalid.field),
+            Denial::Refusal(Refusal::Held(Held { holders, waiters, .. })) => {
+                problem.holders = Some(holders.iter().map(HolderJson::from).collect());
+                problem.waiters = Some(waiters.iter().map(WaiterJson::from).collect());
+            }
+            Denial::Refusal(Refusal::StaleToken { highest_token }) => problem.highest_token = *highest_token,
+            _ => {}
+        }
+        to_json(&problem)
+    }
+
+    fn detail(&self) -> Cow<'static, str> {
+        match self {
+            Denial::Refusal(refusal) => match refusal {
+                Refusal::Invalid(invalid) => format!("`{}`: {}", invalid.field, invalid.problem).into(),
+                Refusal::NotFound(what) => Cow::Borrowed(what),
+                Refusal::Held(held) => format!(
+                    "in the way: {} holding, {} waiting; try again later, or wait in line with `wait_ms`",
+                    held.holders.len(),
+                    held.waiters.len()
+                )
+                .into(),
+                Refusal::LeaseExpired => "it was yours and its time ran out: acquire again".into(),
+                Refusal::Released => "it was yours and was released, closed or broken: acquire again".into(),
+                Refusal::StaleToken { .. } => {
+                    "owner, lease, token and lock do not belong together, or no live lease has this token".into()
+                }
+                Refusal::Cancelled => {
+                    "the request was taken back, or a newer attempt of it is answered instead".into()
+                }
+                Refusal::Busy { what, .. } => format!("a limit is reached: {what}; try again later").into(),
+                Refusal::Unavailable { why, .. } => Cow::Borrowed(why),
+            },
+            Denial::NoRoute => "there is no such route; a lock's name is one percent-encoded path segment".into(),
+            Denial::WrongMethod { allow } => format!("this route has {allow}").into(),
+            Denial::WrongMediaType => {
+                "the body must be JSON: send `Content-Type: application/json` (curl: -H 'Content-Type: application/json')"
+                    .into()
+            }
+            Denial::BodyTooLarge { bytes_max } => format!("the body has at most {bytes_max} bytes").into(),
+            Denial::Foreign { why } => why.clone().into(),
+        }
+    }
+}
+
+/// RFC 9457, with this program's own members.
+#[derive(Serialize, Default)]
+struct Problem<'a> {
+    status: u16,
+    title: &'static str,
+    detail: Cow<'static, str>,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holders: Option<Vec<HolderJson<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiters: Option<Vec<WaiterJson<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recommended_retry_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    highest_token: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(denial: impl Into<Denial>) -> String {
+        String::from_utf8(denial.into().render()).unwrap()
+    }
+
+    #[test]
+    fn carries_the_fields_that_the_code_names() {
+        assert_eq!(
+            json(Invalid::new("ttl_ms", "too short")),
+            r#"{"status":400,"title":"Malformed request","detail":"`ttl_ms`: too short","code":"invalid_argument","field":"ttl_ms"}"#
+        );
+        let held = json(Refusal::Held(Held { holders: vec![], waiters: vec![], retry_ms: 7 }));
+        assert!(
+            held.ends_with(r#""code":"held","holders":[],"waiters":[],"recommended_retry_ms":7}"#),
+            "{held}"
+        );
+        let stale = json(Refusal::StaleToken { highest_token: Some(9) });
+        assert!(stale.ends_with(r#""code":"stale_token","highest_token":9}"#), "{stale}");
+        assert!(json(Refusal::Busy { what: "full", retry_ms: 5 }).contains(r#""recommended_retry_ms":5"#));
+        assert!(!json(Refusal::LeaseExpired).contains("retry"));
+    }
+}
