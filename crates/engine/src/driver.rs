@@ -23,6 +23,11 @@ use crate::secrets::Secrets;
 use crate::storage::{Storage, StorageParts, Word};
 use crate::withheld::Told;
 
+/// Hears events.
+pub type OnEvents = Box<dyn FnMut(&[Told]) + Send>;
+/// Hears notices.
+pub type OnNotice = Box<dyn FnMut(&Notice) + Send>;
+
 /// How the engine is driven.
 pub struct DriverOptions {
     /// How much may be in flight.
@@ -30,9 +35,9 @@ pub struct DriverOptions {
     /// Free disk space below which nothing new is begun.
     pub room_reserve_bytes: u64,
     /// Hears every event once it is durable, in order. Runs on the engine thread.
-    pub on_events: Box<dyn FnMut(&[Told]) + Send>,
+    pub on_events: OnEvents,
     /// Hears what an operator should know. Runs on the engine thread.
-    pub on_notice: Box<dyn FnMut(&Notice) + Send>,
+    pub on_notice: OnNotice,
 }
 
 impl Default for DriverOptions {
@@ -91,8 +96,8 @@ struct Driver {
     /// Who is to be answered.
     calls: HashMap<Attachment, Call>,
     arrivals: Vec<Request>,
-    on_events: Box<dyn FnMut(&[Told]) + Send>,
-    on_notice: Box<dyn FnMut(&Notice) + Send>,
+    on_events: OnEvents,
+    on_notice: OnNotice,
 }
 
 /// A call that waits for its answer.

@@ -38,7 +38,7 @@ mod storage;
 pub use admission::{AdmissionLimits, LaneLimits};
 pub use backlog::Batch;
 pub use clock::{Clock, MachineClock, Reading};
-pub use driver::{DriverOptions, start};
+pub use driver::{DriverOptions, OnEvents, OnNotice, start};
 pub use engine::{Engine, EngineOptions, Released};
 pub use handle::{Failure, Handle};
 pub use metrics::{Histogram, HistogramReading, Metrics};
