@@ -278,6 +278,13 @@ impl Space {
         }
     }
 
+    /// A waiter goes away or comes back. It stands for both for a moment, so that its place is not forgotten with the
+    /// version and the token that are remembered of it.
+    pub(crate) fn reclass(&mut self, resource: &Resource, before: Standing, after: Standing) {
+        self.insert(resource, after, 0);
+        self.remove(resource, before, 0);
+    }
+
     /// Notes that something about a resource's leases changed.
     pub(crate) fn touch(&mut self, resource: &Resource, seq: Seq) {
         if let Some(place) = self.places.get_mut(resource) {
@@ -377,10 +384,11 @@ impl Space {
         }
     }
 
-    /// Gives back what a snapshot kept of a resource that was once newer than what stands there now.
+    /// Gives back what a snapshot kept of a resource beside what stands there: its version, whatever event put its
+    /// crowd back, and a token that was once newer.
     pub(crate) fn restore(&mut self, resource: &Resource, version: Seq, last_token: u64) {
         let Some(place) = self.places.get_mut(resource) else { return };
-        place.version = place.version.max(version);
+        place.version = version;
         if let Crowd::One { mode, token, slot } = place.crowd
             && last_token > token
         {

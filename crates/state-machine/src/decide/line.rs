@@ -59,8 +59,7 @@ impl Machine {
         waiter.wait_until_us = now_us + wait.us();
         let after = waiter.standing(ticket);
         if before.class != after.class {
-            self.space.remove(&waiter.ask.resource, before, 0);
-            self.space.insert(&waiter.ask.resource, after, 0);
+            self.space.reclass(&waiter.ask.resource, before, after);
         }
         let due_us = waiter.due_us();
         self.timers.arm(&mut waiter.armed_us, Due::Waiter(ticket), due_us);
@@ -81,8 +80,7 @@ impl Machine {
         let before = waiter.standing(ticket);
         waiter.presence = Presence::Detached { until_us };
         let after = waiter.standing(ticket);
-        self.space.remove(&waiter.ask.resource, before, 0);
-        self.space.insert(&waiter.ask.resource, after, 0);
+        self.space.reclass(&waiter.ask.resource, before, after);
         if let Some(obstacle) = waiter.parked_on.take() {
             self.parked.remove(&(obstacle, ticket));
         }
