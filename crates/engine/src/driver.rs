@@ -117,7 +117,7 @@ enum End {
 impl Driver {
     fn run(mut self) {
         let shared = self.shared.clone();
-        // A panic here or in the storage threads must not leave a server that merely stays silent.
+        // A panic must not leave a server that merely stays silent.
         let on_panic = FailOnPanic(shared.clone());
         let end = self.serve();
         drop(on_panic);
@@ -134,6 +134,8 @@ impl Driver {
     }
 
     fn serve(&mut self) -> End {
+        // What recovery decided goes to the disk before anything arrives.
+        self.hand_over();
         let mut messages = VecDeque::new();
         loop {
             self.shared.inbox.take(self.patience(), &mut messages);
@@ -195,6 +197,10 @@ impl Driver {
                 self.engine.storage_failed();
                 return Err(Failure::Storage(Arc::new(error)));
             }
+            Word::Panicked => {
+                self.engine.storage_failed();
+                return Err(Failure::Panicked);
+            }
         }
         Ok(())
     }
@@ -223,9 +229,11 @@ impl Driver {
     }
 
     fn answer(&mut self, reply: Reply) {
-        let Some(call) = self.calls.remove(&reply.to) else { return };
-        if let Err(outcome) = call.answer.send(reply.outcome)
-            && call.is_acquire
+        let Some(Call { answer, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
+        // Whoever hears the answer may ask again at once.
+        drop(permit);
+        if let Err(outcome) = answer.send(reply.outcome)
+            && is_acquire
             && let Some(lease) = undelivered(&outcome)
         {
             let arrived_raw_us = self.shared.clock.raw_us();

@@ -25,6 +25,8 @@ pub(crate) enum Word {
     Room { short: bool, bytes: u64 },
     /// An append or a chore failed; nothing more will come.
     Failed(StorageError),
+    /// A thread ran into a bug of ours; nothing more will come.
+    Panicked,
 }
 
 /// The storage threads, as the engine thread holds them.
@@ -47,6 +49,7 @@ pub(crate) struct StorageParts {
 enum Work {
     Append(Batch),
     ChoreDone(ChoreDone),
+    ChoresPanicked,
     Stop,
 }
 
@@ -113,6 +116,7 @@ impl JournalThread {
                     (self.say)(Word::Durable { last_seq: batch.last_seq, commit_us });
                 }
                 Ok(Work::ChoreDone(done)) => self.journal.chore_done(done)?,
+                Ok(Work::ChoresPanicked) => panic!("the chores thread panicked"),
                 Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -134,6 +138,14 @@ impl JournalThread {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for JournalThread {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.say)(Word::Panicked);
+        }
     }
 }
 
@@ -167,12 +179,24 @@ fn do_chores(
     interrupt: &Arc<AtomicBool>,
     done: &Sender<Work>,
 ) {
+    let _on_panic = ChoresGuard(done);
     for chore in due {
         if interrupt.load(Relaxed) {
             return;
         }
         let mut fold = Interruptible { fold: fresh_replay(), interrupt: interrupt.clone() };
         let _ = done.send(Work::ChoreDone(chore.run(&mut fold)));
+    }
+}
+
+struct ChoresGuard<'a>(&'a Sender<Work>);
+
+impl Drop for ChoresGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // If the journal thread has ended too, it has said why.
+            let _ = self.0.send(Work::ChoresPanicked);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod by_hand;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use by_hand::{MS, Options, Restart, Server, acquire, queue, release, renew};
+use by_hand::{MS, Options, Restart, Server, acquire, queue, release, renew, share};
 use leasehold_engine::{Notice, Restored};
 use leasehold_state_machine::answer::{Answer, Refusal};
 use leasehold_state_machine::command::{Attachment, Command};
@@ -48,6 +48,30 @@ fn a_caller_who_left_before_he_was_decided_leaves_nothing_behind() {
     server.disk_is_prompt = true;
     server.run_ms(500);
     assert_eq!(server.engine.machine().counts().waiters, 0);
+}
+
+#[test]
+fn a_caller_who_left_while_held_back_leaves_nothing_behind() {
+    let mut server = Server::new();
+    server.ask(share("a", "w0", 30_000));
+    for _ in 0..4 {
+        let crowd = (0..2_500).map(|_| server.request(share("a", "w1", 1_000))).collect();
+        server.turn(crowd);
+    }
+    server.run_ms(990);
+    server.stopped_ms(20);
+    // All but one lease are over, and more of them than one turn ends: the request is held back.
+    let comes = server.request(queue("a", "w2", 30_000, 30_000, None));
+    let goes = server.request(Command::Detach { gone: comes.attachment });
+    server.turn(vec![comes, goes]);
+    assert!(server.engine.machine().counts().leases > 1, "the request met more than one turn ends");
+    assert_eq!(server.engine.wake_raw_us(), Some(server.raw_us()), "the next turn comes at once");
+    for _ in 0..5 {
+        server.turn(Vec::new());
+    }
+    assert_eq!(server.engine.machine().counts().leases, 1);
+    assert_eq!(server.engine.machine().counts().waiters, 0);
+    assert!(server.told.iter().any(|(_, _, event)| matches!(event, Event::Dequeued { .. })));
 }
 
 #[test]

@@ -267,6 +267,10 @@ pub fn queue(lock: &str, by: &str, ttl_ms: u64, wait_ms: u64, id: Option<&str>) 
     Command::Acquire(asking(lock, by, ttl_ms, wait_ms, id))
 }
 
+pub fn share(lock: &str, by: &str, ttl_ms: u64) -> Command {
+    Command::Acquire(Acquire { mode: Mode::Shared, ..asking(lock, by, ttl_ms, 0, None) })
+}
+
 fn asking(lock: &str, by: &str, ttl_ms: u64, wait_ms: u64, id: Option<&str>) -> Acquire {
     Acquire {
         resource: Resource::parse(lock).unwrap(),
