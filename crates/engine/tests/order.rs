@@ -38,10 +38,11 @@ fn a_caller_who_left_before_he_was_decided_leaves_nothing_behind() {
     let mut server = Server::with(Options { batch_bytes_max: Some(64 << 10), ..Options::default() });
     server.disk_is_prompt = false;
     server.ask(acquire("a", "w1", 30_000));
-    let mut n = 0;
-    while server.engine.machine().counts().leases > n {
-        n = server.engine.machine().counts().leases;
-        server.ask(acquire(&format!("lock-{n}"), "w1", 30_000));
+    let mut asked = 1;
+    while server.engine.machine().counts().leases == asked {
+        assert!(asked < 5_000, "the backlog never fills");
+        server.ask(acquire(&format!("lock-{asked}"), "w1", 30_000));
+        asked += 1;
     }
     let gone = server.ask(queue("a", "w2", 30_000, 30_000, None));
     server.ask(Command::Detach { gone });
