@@ -121,15 +121,16 @@ impl Driver {
         let on_panic = FailOnPanic(shared.clone());
         let end = self.serve();
         drop(on_panic);
-        let unread = shared.inbox.close();
+        // First the reason, then the answers, then the threads: a disk that hangs must not keep a failure secret.
+        if let End::Failed(failure) = &end {
+            shared.fail(failure.clone());
+        }
+        // Who is not answered by now is told that the server is stopping.
+        drop((shared.inbox.close(), self.calls));
         self.storage.stop();
-        match end {
-            End::Stopped(ended) => {
-                drop((unread, self.calls));
-                // Who asked may have gone.
-                let _ = ended.send(());
-            }
-            End::Failed(failure) => shared.fail(failure),
+        if let End::Stopped(ended) = end {
+            // Who asked may have gone.
+            let _ = ended.send(());
         }
     }
 
