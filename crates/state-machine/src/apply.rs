@@ -12,7 +12,7 @@ use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
 use crate::requests::{Fate, Requests};
 use crate::timers::Due;
 use crate::tombstones::{Tombstone, Tombstones};
-use crate::words::Ttl;
+use crate::words::{Owner, Ttl};
 
 impl Machine {
     /// Takes one event in; `wall_ms` is the wall time of its turn.
@@ -301,7 +301,7 @@ impl Machine {
         assert!(session.over.is_none(), "a session ends once");
         session.over = Some(how);
         self.timers.disarm(&mut session.armed_us, Due::Session(slot));
-        let check = self.key.unwrap_or_default().payload([session.owner.text().as_bytes()]);
+        let check = session_check(self.key.unwrap_or_default(), &session.owner);
         self.tombstones.set(session.secret, Tombstone { check, how }, self.now.us);
         if let Some(mark) = session.request {
             self.requests.retire(mark.key, Some(mark.payload), Fate::Ended(how), self.now.us);
@@ -327,4 +327,9 @@ impl Machine {
     fn note_ttl(&mut self, ttl: Option<Ttl>) {
         self.largest_ttl_ms = self.largest_ttl_ms.max(ttl.map_or(0, Ttl::ms));
     }
+}
+
+/// What a caller with an ended session's id must still get right.
+pub(crate) fn session_check(key: HashKey, owner: &Owner) -> Payload {
+    key.payload([owner.text().as_bytes()])
 }

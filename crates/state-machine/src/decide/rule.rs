@@ -2,7 +2,7 @@
 //!
 //! > A request is granted when it conflicts with no live lease and with no earlier waiter.
 
-use crate::event::{Departure, Ticket};
+use crate::event::{Departure, Ticket, Under};
 use crate::machine::{Machine, Output};
 use crate::resource::Resource;
 use crate::words::Mode;
@@ -48,16 +48,19 @@ impl Machine {
         }
     }
 
-    /// Takes a waiter whose time has passed out of the line: it is never granted.
+    /// Takes a waiter whose time or whose session's time has passed out of the line: it is never granted, and in
+    /// nobody's way.
     pub(crate) fn dequeue_if_due(&mut self, ticket: Ticket, out: &mut Output) -> bool {
         let Some(waiter) = self.waiters.get(&ticket) else { return false };
-        if self.now.us < waiter.due_us() {
-            return false;
-        }
-        let why = if waiter.attached().is_none() && waiter.ask.request.is_none() {
-            Departure::Gone
+        let why = if waiter.due_us() <= self.now.us {
+            let nobody = waiter.attached().is_none() && waiter.ask.request.is_none();
+            if nobody { Departure::Gone } else { Departure::Timeout }
+        } else if let Under::Session(session) = waiter.ask.under
+            && self.end_session_if_due(session, out).is_some()
+        {
+            Departure::Session
         } else {
-            Departure::Timeout
+            return false;
         };
         self.dequeue(ticket, why, out);
         true

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::answer::{Answer, Outcome, Refusal, Reply};
+use crate::apply::session_check;
 use crate::command::{Attachment, Request};
 use crate::event::{Ending, Event, Release, Under};
 use crate::ids::{LeaseId, SessionId};
@@ -100,6 +101,7 @@ impl Machine {
                 }
                 Judged::Done
             }
+            Ok(Alive::OwnOfBroken(_)) => Refusal::Released.into(),
         }
     }
 
@@ -109,7 +111,8 @@ impl Machine {
                 self.end_session_now(slot, Ending::Released, out);
                 Ok(Answer::Closed)
             }
-            Ok(Alive::Own(slot)) => {
+            // The holder of a broken lease has stopped when it closes: the resource is free at once.
+            Ok(Alive::Own(slot) | Alive::OwnOfBroken(slot)) => {
                 self.give_back(slot, Release::Closed, out);
                 Ok(Answer::Closed)
             }
@@ -126,11 +129,18 @@ impl Machine {
         owner: &Owner,
         out: &mut Output,
     ) -> Result<u32, Refusal> {
-        if let SessionId::Opened { slot, secret } = session
-            && let Some(session) = self.sessions.get(*slot).filter(|session| session.secret == *secret)
-            && session.owner != *owner
-        {
-            return Err(Refusal::StaleToken { highest_token: None });
+        if let SessionId::Opened { slot, secret } = session {
+            // A mismatch is told before an end, so an ended session's stone is asked too.
+            let theirs = match self.sessions.get(*slot).filter(|session| session.secret == *secret) {
+                Some(session) => session.owner == *owner,
+                None => {
+                    let check = session_check(self.hash_key(), owner);
+                    self.tombstones.get(secret).is_none_or(|stone| stone.check == check)
+                }
+            };
+            if !theirs {
+                return Err(Refusal::StaleToken { highest_token: None });
+            }
         }
         match self.find_session(session, out)? {
             Alive::Opened(slot) => {
@@ -142,6 +152,7 @@ impl Machine {
                     "this session belongs to a single lease; open one for many with POST /v1/sessions";
                 Err(Refusal::Invalid(Invalid::new("session_id", problem)))
             }
+            Alive::OwnOfBroken(_) => Err(Refusal::Released),
         }
     }
 
@@ -162,7 +173,7 @@ impl Machine {
                     let broken = lease.broken;
                     return match self.end_if_over(*slot, out) {
                         Some(how) => Err(how.into()),
-                        None if broken => Err(Refusal::Released),
+                        None if broken => Ok(Alive::OwnOfBroken(*slot)),
                         None => Ok(Alive::Own(*slot)),
                     };
                 }
@@ -218,6 +229,8 @@ enum Alive {
     Opened(u32),
     /// A lease's own, by the lease's slot.
     Own(u32),
+    /// That of a lease which is broken and stands until its deadline.
+    OwnOfBroken(u32),
 }
 
 fn tell(to: Attachment, answer: Answer, after: u64, out: &mut Output) {
