@@ -1,0 +1,240 @@
+//! One event of every type with every field filled, and a machine in which most of them have happened.
+
+use leasehold_state_machine::Machine;
+use leasehold_state_machine::event::{
+    Ask, CancelFound, Departure, Ending, Event, LeaseName, Release, RequestMark, Under,
+};
+use leasehold_state_machine::ids::{HashKey, Payload, RequestKey, Secret};
+use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::resource::Resource;
+use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, Ttl, Wait};
+
+const WALL_MS: u64 = 1_790_000_000_000;
+
+fn resource(text: &str) -> Resource {
+    Resource::parse(text).unwrap()
+}
+
+fn owner(text: &str) -> Owner {
+    Owner::parse(text).unwrap()
+}
+
+fn metadata() -> Metadata {
+    Metadata::new([("host".into(), "h7".into()), ("ß".into(), String::new())].into()).unwrap()
+}
+
+fn mark(number: u64) -> RequestMark {
+    RequestMark { key: RequestKey([number, !number]), payload: Payload(number << 32) }
+}
+
+fn ask(number: u64, lock: &str, mode: Mode, under: Under, request: Option<RequestMark>) -> Ask {
+    let metadata = if request.is_some() { metadata() } else { Metadata::default() };
+    Ask {
+        secret: Secret([number, u64::MAX - number]),
+        resource: resource(lock),
+        owner: owner("worker-1@host7"),
+        mode,
+        under,
+        request,
+        metadata,
+    }
+}
+
+fn lease(slot: u32, token: u64, lock: &str, mode: Mode) -> LeaseName {
+    LeaseName { slot, token, resource: resource(lock), owner: owner("worker-1@host7"), mode }
+}
+
+fn ttl(ttl_ms: u64) -> Ttl {
+    Ttl::from_ms(ttl_ms).unwrap()
+}
+
+fn wait(wait_ms: u64) -> Wait {
+    Wait::from_ms(wait_ms).unwrap()
+}
+
+/// Every type of event, and every tag inside them.
+pub fn events() -> Vec<(&'static str, Event)> {
+    let exclusive = Mode::Exclusive;
+    let shared = Mode::Shared;
+    let dequeued = |why| Event::Dequeued {
+        ticket: 9,
+        resource: resource("path:/a/b"),
+        owner: owner("w2"),
+        mode: shared,
+        why,
+    };
+    let released = |why| Event::Released { lease: lease(300, 1 << 52, "build", exclusive), why };
+    let cancelled = |found| Event::Cancelled { request: RequestKey([5, 6]), found };
+    let session_ended = |how| Event::SessionEnded { slot: 4, owner: owner("w4"), how };
+    vec![
+        ("founded", Event::Founded { key: HashKey([0x0123_4567_89ab_cdef, u64::MAX]) }),
+        (
+            "granted_bare",
+            Event::Granted {
+                ticket: 1,
+                slot: 0,
+                token: 872_833_843_200_000,
+                ask: ask(1, "build", exclusive, Under::Own(ttl(100)), None),
+            },
+        ),
+        (
+            "granted_full",
+            Event::Granted {
+                ticket: u64::MAX,
+                slot: u32::MAX,
+                token: (1 << 53) - 1,
+                ask: ask(2, "range:42:0-4096", shared, Under::Session(3), Some(mark(7))),
+            },
+        ),
+        (
+            "queued",
+            Event::Queued {
+                ticket: 128,
+                wait: wait(3_600_000),
+                ask: ask(3, "inode:42", exclusive, Under::Own(ttl(86_400_000)), Some(mark(8))),
+            },
+        ),
+        ("dequeued_timeout", dequeued(Departure::Timeout)),
+        ("dequeued_cancelled", dequeued(Departure::Cancelled)),
+        ("dequeued_session", dequeued(Departure::Session)),
+        ("dequeued_gone", dequeued(Departure::Gone)),
+        (
+            "updated_both",
+            Event::Updated {
+                lease: lease(1, 2, "path:/", shared),
+                ttl: Some(ttl(30_000)),
+                metadata: Some(metadata()),
+            },
+        ),
+        (
+            "updated_neither",
+            Event::Updated { lease: lease(1, 2, "path:/", shared), ttl: None, metadata: None },
+        ),
+        ("released_holder", released(Release::Holder)),
+        ("released_cancelled", released(Release::Cancelled)),
+        ("released_closed", released(Release::Closed)),
+        ("released_gone", released(Release::Gone)),
+        ("released_broken", released(Release::Broken)),
+        ("expired", Event::Expired { lease: lease(5, 77, "ß/ü", exclusive) }),
+        (
+            "broken_force",
+            Event::Broken {
+                lease: lease(5, 77, "build", exclusive),
+                reason: Reason::parse("the host is gone").unwrap(),
+                force: true,
+            },
+        ),
+        (
+            "broken",
+            Event::Broken {
+                lease: lease(5, 77, "build", shared),
+                reason: Reason::parse("x").unwrap(),
+                force: false,
+            },
+        ),
+        (
+            "session_opened_bare",
+            Event::SessionOpened {
+                slot: 4,
+                secret: Secret([1, 2]),
+                owner: owner("w4"),
+                ttl: ttl(10_000),
+                metadata: Metadata::default(),
+                request: None,
+            },
+        ),
+        (
+            "session_opened_full",
+            Event::SessionOpened {
+                slot: 4,
+                secret: Secret([u64::MAX, 0]),
+                owner: owner("w4"),
+                ttl: ttl(10_000),
+                metadata: metadata(),
+                request: Some(mark(9)),
+            },
+        ),
+        ("session_ended_expired", session_ended(Ending::Expired)),
+        ("session_ended_released", session_ended(Ending::Released)),
+        ("seen", Event::Seen { slot: 4, through: 1_000_000 }),
+        ("cancelled_waiting", cancelled(CancelFound::Waiting)),
+        ("cancelled_released", cancelled(CancelFound::Released)),
+        ("cancelled_unknown", cancelled(CancelFound::Unknown)),
+        (
+            "break_answered",
+            Event::BreakAnswered { request: mark(10), tokens: vec![1, 1 << 40], free_in_ms: 29_999 },
+        ),
+        ("forgotten", Event::Forgotten { requests_before: 12, tombstones_before: 13 }),
+        ("horizon", Event::Horizon { until_raw_us: 9_000_000, length_us: 2_000_000 }),
+        ("grants_held", Event::GrantsHeld { for_ms: 30_000 }),
+        ("grants_resumed", Event::GrantsResumed),
+    ]
+}
+
+/// A machine with a bit of everything in it: leases of every kind, a line, a session, remembered ids, ended leases.
+pub fn eventful_machine() -> Machine {
+    let mut machine = Machine::new(Limits::default());
+    for event in a_history() {
+        machine.apply(WALL_MS, &event);
+    }
+    machine
+}
+
+fn a_history() -> Vec<Event> {
+    let (exclusive, shared) = (Mode::Exclusive, Mode::Shared);
+    let own = Under::Own(ttl(30_000));
+    let granted = |ticket: u64, slot, lock, mode, under, request| Event::Granted {
+        ticket,
+        slot,
+        token: 1000 + ticket,
+        ask: ask(ticket, lock, mode, under, request),
+    };
+    let queued = |ticket: u64, lock, under, request| Event::Queued {
+        ticket,
+        wait: wait(60_000),
+        ask: ask(ticket, lock, exclusive, under, request),
+    };
+    vec![
+        Event::Founded { key: HashKey([1, 2]) },
+        Event::Horizon { until_raw_us: 9_000_000, length_us: 2_000_000 },
+        Event::SessionOpened {
+            slot: 0,
+            secret: Secret([50, 51]),
+            owner: owner("worker-1@host7"),
+            ttl: ttl(10_000),
+            metadata: metadata(),
+            request: Some(mark(1)),
+        },
+        granted(1, 0, "build", exclusive, own, Some(mark(2))),
+        granted(2, 1, "path:/a/b", shared, own, None),
+        granted(3, 2, "range:42:0-4096", exclusive, Under::Session(0), None),
+        granted(4, 3, "inode:7", shared, Under::Session(0), Some(mark(3))),
+        queued(5, "build", own, Some(mark(4))),
+        queued(6, "inode:42", Under::Session(0), None),
+        queued(7, "path:/", own, Some(mark(5))),
+        queued(8, "build", own, Some(mark(6))),
+        Event::Dequeued {
+            ticket: 8,
+            resource: resource("build"),
+            owner: owner("worker-1@host7"),
+            mode: exclusive,
+            why: Departure::Cancelled,
+        },
+        Event::Cancelled { request: mark(6).key, found: CancelFound::Waiting },
+        Event::Updated {
+            lease: lease(0, 1001, "build", exclusive),
+            ttl: Some(ttl(60_000)),
+            metadata: Some(Metadata::default()),
+        },
+        granted(9, 4, "old", exclusive, own, Some(mark(7))),
+        Event::Released { lease: lease(4, 1009, "old", exclusive), why: Release::Holder },
+        Event::Broken {
+            lease: lease(3, 1004, "inode:7", shared),
+            reason: Reason::parse("stuck").unwrap(),
+            force: false,
+        },
+        Event::BreakAnswered { request: mark(8), tokens: vec![1004], free_in_ms: 9_000 },
+        Event::Cancelled { request: mark(9).key, found: CancelFound::Unknown },
+        Event::GrantsHeld { for_ms: 60_000 },
+    ]
+}

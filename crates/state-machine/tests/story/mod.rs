@@ -1,0 +1,5 @@
+//! Reads and plays stories.
+
+pub mod line;
+pub mod stage;
+pub mod words;

@@ -1,0 +1,380 @@
+//! Plays a story's steps on a machine: one server, everybody who calls it, and its journal.
+
+use std::collections::BTreeMap;
+
+use leasehold_state_machine::answer::{Answer, LeaseView, Reply};
+use leasehold_state_machine::command::{Acquire, Attachment, Break, Command, List, Proof, Renew, Request};
+use leasehold_state_machine::event::{Event, Seq};
+use leasehold_state_machine::ids::{HashKey, LeaseId, Secret, SessionId};
+use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::resource::Resource;
+use leasehold_state_machine::time::Now;
+use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, RequestId, Ttl, Wait};
+use leasehold_state_machine::{Machine, Output, Rearm};
+
+use super::line::{Step, duration_us};
+use super::words::{Tokens, heard};
+
+const WALL_MS: u64 = 1_790_000_000_000;
+/// How far the horizon is kept ahead, and when a story's time 0 is on the boot clock.
+const HORIZON_US: u64 = 2_000_000;
+const START_US: u64 = 1_000_000_000;
+
+pub struct Stage {
+    machine: Machine,
+    journal: Vec<Event>,
+    /// A story's time 0 on the boot clock that now runs.
+    zero_us: u64,
+    now_us: u64,
+    drawn: u64,
+    /// Who made which call.
+    callers: BTreeMap<Attachment, String>,
+    /// The newest call of each caller.
+    calls: BTreeMap<String, Attachment>,
+    /// The newest lease that each caller was told of.
+    leases: BTreeMap<String, LeaseView>,
+    sessions: BTreeMap<String, SessionId>,
+    /// The highest `seq` of `ended[]` that each session was told.
+    ended: BTreeMap<String, Seq>,
+    tokens: Tokens,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let mut stage = Stage {
+            machine: Machine::new(Limits::default()),
+            journal: Vec::new(),
+            zero_us: START_US,
+            now_us: START_US,
+            drawn: 0,
+            callers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            tokens: Tokens::default(),
+        };
+        stage.machine.begin(stage.now());
+        stage.record(Event::Founded { key: HashKey([1, 2]) });
+        stage.keep_horizon();
+        stage
+    }
+
+    fn now(&self) -> Now {
+        let wall_ms = WALL_MS + self.now_us / 1000;
+        Now { us: self.now_us, raw_us: self.now_us, wall_ms, wall_trusted: true }
+    }
+
+    fn record(&mut self, event: Event) {
+        let mut out = Output::default();
+        self.machine.record(event, &mut out);
+        self.journal.extend(out.events.into_iter().map(|(_, event)| event));
+    }
+
+    fn keep_horizon(&mut self) {
+        self.record(Event::Horizon { until_raw_us: self.now_us + HORIZON_US, length_us: HORIZON_US });
+    }
+
+    /// Plays a step; what was expected and what was heard instead.
+    pub fn play(&mut self, step: &Step) -> Result<(), String> {
+        let at_us = self.zero_us.wrapping_add(step.at_us);
+        if at_us < self.now_us {
+            return Err("  a story goes forward in time".into());
+        }
+        let (mut out, caller, word) = match step.command.as_str() {
+            "restart" => (self.restart(step, at_us)?, None, "granted"),
+            _ => {
+                self.now_us = at_us;
+                self.machine.begin(self.now());
+                let mut out = Output::default();
+                self.housekeep(&mut out);
+                self.keep_horizon_after(&mut out);
+                self.act(step, out)?
+            }
+        };
+        self.machine.assert_invariants();
+        self.journal.extend(out.events.drain(..).map(|(_, event)| event));
+        let got = self.hear(&out.replies, caller, word, step)?;
+        compare(&step.heard, &got)
+    }
+
+    fn keep_horizon_after(&mut self, out: &mut Output) {
+        self.journal.extend(out.events.drain(..).map(|(_, event)| event));
+        self.keep_horizon();
+    }
+
+    fn housekeep(&mut self, out: &mut Output) {
+        while self.machine.housekeep(out) {
+            self.machine.begin(self.now());
+        }
+    }
+
+    fn act(
+        &mut self,
+        step: &Step,
+        mut out: Output,
+    ) -> Result<(Output, Option<Attachment>, &'static str), String> {
+        let (command, word) = match step.command.as_str() {
+            "tick" => return Ok((out, None, "granted")),
+            "hold_grants" => {
+                let for_ms = duration_us(step.need("for")?)? / 1000;
+                self.record(Event::GrantsHeld { for_ms });
+                return Ok((out, None, "granted"));
+            }
+            "resume_grants" => {
+                self.machine.record(Event::GrantsResumed, &mut out);
+                self.housekeep(&mut out);
+                return Ok((out, None, "granted"));
+            }
+            "acquire" => (self.acquire(step)?, "granted"),
+            "renew" => (
+                Command::Renew(Renew {
+                    proof: self.proof(step)?,
+                    ttl: step.value("ttl").map(ttl).transpose()?,
+                    metadata: step.value("note").map(note).transpose()?,
+                }),
+                "renewed",
+            ),
+            "release" => (Command::Release(self.proof(step)?), "granted"),
+            "cancel" => {
+                let (resource, owner) = (lock(step.word(0)?)?, owner(step.need("by")?)?);
+                (Command::Cancel { resource, owner, request_id: id(step.need("id")?)? }, "granted")
+            }
+            "verify" => {
+                let token = self.lease(step.need("of")?)?.token;
+                (Command::Verify { resource: lock(step.word(0)?)?, token }, "granted")
+            }
+            "get" => (Command::Get { resource: lock(step.word(0)?)? }, "granted"),
+            "list" => (Command::List(List { limit: 100, ..List::default() }), "granted"),
+            "break" => (
+                Command::Break(Break {
+                    resource: lock(step.word(0)?)?,
+                    reason: Reason::parse("the operator said so").map_err(text)?,
+                    force: step.flag("force"),
+                    token: match step.value("of") {
+                        Some(label) => Some(self.lease(label)?.token),
+                        None => None,
+                    },
+                    request_id: step.value("id").map(id).transpose()?,
+                    broken: Vec::new(),
+                }),
+                "granted",
+            ),
+            "open" => (
+                Command::OpenSession {
+                    owner: owner(step.need("by")?)?,
+                    ttl: ttl(step.need("ttl")?)?,
+                    request_id: step.value("id").map(id).transpose()?,
+                    metadata: Metadata::default(),
+                },
+                "granted",
+            ),
+            "keepalive" => {
+                let label = step.word(0)?;
+                let seen = step.flag("seen").then(|| self.ended.get(label).copied()).flatten();
+                (Command::KeepAlive { session: self.session(label)?, seen }, "granted")
+            }
+            "close" => (Command::CloseSession { session: self.session(step.word(0)?)? }, "granted"),
+            "hangup" => {
+                let gone = *self.calls.get(step.word(0)?).ok_or("  nobody of that name called")?;
+                (Command::Detach { gone }, "granted")
+            }
+            "undelivered" => (Command::Abandon { lease: self.lease(step.word(0)?)?.lease }, "granted"),
+            other => return Err(format!("  `{other}` is no command")),
+        };
+        self.drawn += 1;
+        let attachment = Attachment(self.drawn);
+        let caller = step.value("as").or(step.value("by")).unwrap_or("somebody").to_string();
+        self.callers.insert(attachment, caller.clone());
+        if step.command == "acquire" {
+            self.calls.insert(caller, attachment);
+        }
+        let late_us = step.value("sent").map_or(Ok(0), duration_us)?;
+        let mut waiting = Some(Request {
+            attachment,
+            arrived_raw_us: self.now_us - late_us,
+            secret: Secret([self.drawn, !self.drawn]),
+            command,
+        });
+        while let Some(request) = waiting {
+            waiting = self.machine.decide(request, &mut out);
+            self.machine.begin(self.now());
+        }
+        self.housekeep(&mut out);
+        Ok((out, Some(attachment), word))
+    }
+
+    fn acquire(&self, step: &Step) -> Result<Command, String> {
+        Ok(Command::Acquire(Acquire {
+            resource: lock(step.word(0)?)?,
+            owner: owner(step.need("by")?)?,
+            ttl: step.value("ttl").map(ttl).transpose()?,
+            mode: if step.flag("shared") { Mode::Shared } else { Mode::Exclusive },
+            wait: Wait::from_ms(step.value("wait").map_or(Ok(0), duration_us)? / 1000).map_err(text)?,
+            session: step.value("under").map(|label| self.session(label)).transpose()?,
+            request_id: step.value("id").map(id).transpose()?,
+            metadata: step.value("note").map_or(Ok(Metadata::default()), note)?,
+        }))
+    }
+
+    /// Everything of a lease, with what the step says differently.
+    fn proof(&self, step: &Step) -> Result<Proof, String> {
+        let by = step.need("by")?;
+        let lease = self.lease(step.value("of").unwrap_or(by))?;
+        let id = if step.flag("guessed") { Secret([0, 0]) } else { lease.lease.secret };
+        Ok(Proof {
+            resource: lock(step.word(0)?)?,
+            owner: owner(by)?,
+            lease: LeaseId { slot: lease.lease.slot, secret: id },
+            token: match step.value("token_of") {
+                Some(label) => self.lease(label)?.token,
+                None => lease.token,
+            },
+        })
+    }
+
+    fn lease(&self, label: &str) -> Result<&LeaseView, String> {
+        self.leases.get(label).ok_or_else(|| format!("  {label} was never granted anything"))
+    }
+
+    fn session(&self, label: &str) -> Result<SessionId, String> {
+        self.sessions.get(label).copied().ok_or_else(|| format!("  there was never a session {label}"))
+    }
+
+    /// The server dies, and another reads its journal.
+    fn restart(&mut self, step: &Step, at_us: u64) -> Result<Output, String> {
+        let rearm = match step.word(0)? {
+            "same-boot" => Rearm::SameBoot,
+            "elsewhere" => Rearm::Elsewhere,
+            other => return Err(format!("  a restart is `same-boot` or `elsewhere`, not {other}")),
+        };
+        let mut machine = Machine::new(Limits::default());
+        for event in &self.journal {
+            machine.apply(self.now().wall_ms, event);
+        }
+        self.machine = machine;
+        self.now_us = at_us;
+        if step.word(0)? == "elsewhere" {
+            // Another boot clock, which has nothing to do with the old one.
+            self.now_us = START_US / 10;
+            self.zero_us = self.now_us.wrapping_sub(step.at_us);
+        }
+        let mut out = Output::default();
+        self.machine.recover(self.now(), rearm, &mut out);
+        self.machine.begin(self.now());
+        self.housekeep(&mut out);
+        self.keep_horizon_after(&mut out);
+        Ok(out)
+    }
+
+    /// What everybody heard, each with the caller's name before it; the step's own caller needs none.
+    fn hear(
+        &mut self,
+        replies: &[Reply],
+        caller: Option<Attachment>,
+        word: &str,
+        step: &Step,
+    ) -> Result<Vec<(Option<String>, Vec<String>)>, String> {
+        let mut got = Vec::new();
+        for reply in replies {
+            let name = self.callers.get(&reply.to).cloned().ok_or("  a reply to nobody")?;
+            let own = caller == Some(reply.to);
+            match &reply.outcome {
+                Ok(Answer::Lease(view)) => {
+                    self.leases.insert(name.clone(), view.clone());
+                }
+                Ok(Answer::Session(view)) => {
+                    let label = step.word(0)?.to_string();
+                    self.sessions.insert(label.clone(), view.session);
+                    if let Some(last) = view.ended.last() {
+                        self.ended.insert(label, last.seq);
+                    }
+                }
+                _ => {}
+            }
+            let words = heard(&reply.outcome, if own { word } else { "granted" }, &mut self.tokens);
+            got.push((if own { None } else { Some(name) }, words));
+        }
+        let waits = step.command == "acquire" && replies.iter().all(|reply| Some(reply.to) != caller);
+        if waits {
+            let behind = self.behind(step)?;
+            got.push((None, vec!["queued".into(), format!("behind={behind}")]));
+        }
+        Ok(got)
+    }
+
+    /// How many holders and earlier waiters the newest in line stands behind.
+    fn behind(&mut self, step: &Step) -> Result<usize, String> {
+        let mut out = Output::default();
+        let attachment = Attachment(0);
+        let command = Command::Get { resource: lock(step.word(0)?)? };
+        let request = Request { attachment, arrived_raw_us: self.now_us, secret: Secret([0, 0]), command };
+        assert!(self.machine.decide(request, &mut out).is_none(), "a get is answered at once");
+        let Ok(Answer::Snapshot(snapshot)) = &out.replies[0].outcome else {
+            return Err("  a get has a snapshot for an answer".into());
+        };
+        let place = snapshot
+            .waiters
+            .iter()
+            .position(|view| view.attached && view.owner.text() == step.value("by").unwrap_or_default());
+        Ok(snapshot.holders.len() + place.ok_or("  nobody of that name is in line")?)
+    }
+}
+
+/// Every expectation is met by one thing heard, and nothing else was heard.
+fn compare(expected: &[Vec<String>], got: &[(Option<String>, Vec<String>)]) -> Result<(), String> {
+    let meets = |want: &[String], words: &[String]| {
+        want.first() == words.first() && want[1..].iter().all(|word| words[1..].contains(word))
+    };
+    let mut left: Vec<&(Option<String>, Vec<String>)> = got.iter().collect();
+    for want in expected {
+        let found = left.iter().position(|(name, words)| match name {
+            None => meets(want, words),
+            Some(name) => want.first() == Some(name) && want.len() > 1 && meets(&want[1..], words),
+        });
+        match found {
+            Some(index) => {
+                left.remove(index);
+            }
+            None => return Err(difference(expected, got)),
+        }
+    }
+    if left.is_empty() { Ok(()) } else { Err(difference(expected, got)) }
+}
+
+fn difference(expected: &[Vec<String>], got: &[(Option<String>, Vec<String>)]) -> String {
+    let expected: Vec<String> = expected.iter().map(|words| words.join(" ")).collect();
+    let got: Vec<String> = got
+        .iter()
+        .map(|(name, words)| match name {
+            Some(name) => format!("{name} {}", words.join(" ")),
+            None => words.join(" "),
+        })
+        .collect();
+    let or_nothing = |list: Vec<String>| if list.is_empty() { "nothing".into() } else { list.join("; ") };
+    format!("    expected: {}\n    got:      {}", or_nothing(expected), or_nothing(got))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    format!("  {error}")
+}
+
+fn lock(word: &str) -> Result<Resource, String> {
+    Resource::parse(word).map_err(text)
+}
+
+fn owner(word: &str) -> Result<Owner, String> {
+    Owner::parse(word).map_err(text)
+}
+
+fn id(word: &str) -> Result<RequestId, String> {
+    RequestId::parse(word).map_err(text)
+}
+
+fn ttl(word: &str) -> Result<Ttl, String> {
+    Ttl::from_ms(duration_us(word)? / 1000).map_err(text)
+}
+
+fn note(word: &str) -> Result<Metadata, String> {
+    Metadata::new([("note".to_string(), word.to_string())].into()).map_err(text)
+}
