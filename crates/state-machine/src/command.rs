@@ -158,8 +158,17 @@ pub struct Break {
     pub token: Option<u64>,
     /// The caller's request id.
     pub request_id: Option<RequestId>,
-    /// Tokens broken by earlier slices of this same break; empty on arrival.
-    pub broken: Vec<u64>,
+    /// What earlier slices of this same break have done; nothing on arrival.
+    pub broken: BrokenSoFar,
+}
+
+/// How far a break has come that takes more than one slice.
+#[derive(Clone, Debug, Default)]
+pub struct BrokenSoFar {
+    /// The newest token there was when it began: who is granted meanwhile is not meant.
+    pub through: Option<u64>,
+    /// The tokens broken, oldest first.
+    pub tokens: Vec<u64>,
 }
 
 /// A page of locks.

@@ -40,6 +40,8 @@ pub const PAGE_ROWS_MAX: usize = 1000;
 pub const PAGE_ROWS_DEFAULT: usize = 100;
 /// Records that one page of a filtered list may look at before it hands back a cursor.
 pub const PAGE_LOOKS_MAX: usize = 10_000;
+/// Leases that one break breaks, oldest first: its answer is one record of the journal. Who has more asks again.
+pub const BREAK_LEASES_MAX: usize = 100_000;
 /// How long an answered request id, or an ended lease's id, is remembered.
 pub const REMEMBER_US: u64 = 600_000_000;
 /// A request id younger than this is never forgotten, whatever the pressure.

@@ -192,7 +192,7 @@ fn break_lock(sent: Sent<'_>) -> Result<Command, Invalid> {
         force: query.flag("force")?.unwrap_or(false),
         token: query.number("token")?.map(|token| check_token("token", token)).transpose()?,
         request_id: request_id(query.text("request_id").map(str::to_owned), sent.headers)?,
-        broken: Vec::new(),
+        broken: Default::default(),
     }))
 }
 

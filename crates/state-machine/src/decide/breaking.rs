@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::answer::{Answer, Refusal};
 use crate::command::Break;
 use crate::event::{Event, RequestMark};
+use crate::limits::BREAK_LEASES_MAX;
 use crate::machine::{Machine, Output};
 use crate::requests::Fate;
 use crate::timers::Due;
@@ -37,14 +38,20 @@ impl Machine {
             }
         }
         let mut free_at_us = self.now.us;
+        let through = *wanted.broken.through.get_or_insert(self.last_token);
         for slot in self.space.leases_on(&wanted.resource) {
             if self.slice == 0 {
                 return Judged::HeldBack;
             }
             let Some(lease) = self.leases.get(slot) else { continue };
             let token = lease.token;
-            if wanted.token.is_some_and(|only| only != token) {
+            if token > through || wanted.token.is_some_and(|only| only != token) {
                 continue;
+            }
+            // Leases come oldest first, and so the tokens are sorted.
+            let known = wanted.broken.tokens.binary_search(&token).is_ok();
+            if !known && wanted.broken.tokens.len() == BREAK_LEASES_MAX {
+                break;
             }
             let news = !lease.broken || wanted.force;
             if news || self.lease_over(lease).is_some() {
@@ -59,14 +66,14 @@ impl Machine {
             if let Some(lease) = self.leases.get(slot) {
                 free_at_us = free_at_us.max(self.deadline_us(lease));
             }
-            if wanted.broken.last() != Some(&token) && !wanted.broken.contains(&token) {
-                wanted.broken.push(token);
+            if !known {
+                wanted.broken.tokens.push(token);
             }
         }
-        if wanted.broken.is_empty() {
+        let tokens = core::mem::take(&mut wanted.broken.tokens);
+        if tokens.is_empty() {
             return Refusal::NotFound("nobody holds this resource, or not with this token").into();
         }
-        let tokens = core::mem::take(&mut wanted.broken);
         let free_in_ms = (free_at_us - self.now.us).div_ceil(1000);
         if let Some(request) = mark {
             self.emit(Event::BreakAnswered { request, tokens: tokens.clone(), free_in_ms }, out);
