@@ -29,7 +29,7 @@ fn hex(bytes: &[u8]) -> String {
 /// Reads hex text over any number of lines; `#` begins a comment.
 fn bytes(text: &str) -> Vec<u8> {
     let digits: String = text.lines().map(|line| line.split('#').next().unwrap().trim()).collect();
-    assert!(digits.len() % 2 == 0, "hex digits come in pairs");
+    assert!(digits.len().is_multiple_of(2), "hex digits come in pairs");
     (0..digits.len() / 2).map(|at| u8::from_str_radix(&digits[at * 2..][..2], 16).unwrap()).collect()
 }
 

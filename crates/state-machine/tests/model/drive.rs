@@ -317,6 +317,10 @@ impl Pair {
             if reply.after > self.machine.seq() {
                 return Err(format!("a reply waits for event {} of {}", reply.after, self.machine.seq()));
             }
+            let promise = matches!(reply.outcome, Ok(Answer::Lease(_) | Answer::Session(_)));
+            if reply.promises_time != promise {
+                return Err(format!("whether it promises time: {reply:?}"));
+            }
             self.remember(&reply.outcome);
             if got.insert(reply.to, told(&reply.outcome)).is_some() {
                 return Err(format!("{:?} was answered twice", reply.to));

@@ -11,6 +11,7 @@ pub mod look;
 pub mod recovery;
 pub mod resolve;
 pub mod seed;
+pub mod session;
 pub mod steps;
 pub mod told;
 

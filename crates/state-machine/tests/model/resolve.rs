@@ -96,7 +96,7 @@ impl Pair {
                     force: *force,
                     token,
                     request_id: text.as_deref().map(id),
-                    broken: Vec::new(),
+                    broken: Default::default(),
                 };
                 (Command::Break(command), Asked::Break { lock, force: *force, token, id: text })
             }

@@ -85,8 +85,5 @@ pub fn duration_us(text: &str) -> Result<u64, String> {
 
 /// As a person would write it.
 pub fn duration_text(ms: u64) -> String {
-    match ms {
-        _ if ms % 1000 == 0 => format!("{}s", ms / 1000),
-        _ => format!("{ms}ms"),
-    }
+    if ms.is_multiple_of(1000) { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
 }

@@ -20,6 +20,9 @@ const WALL_MS: u64 = 1_790_000_000_000;
 const HORIZON_US: u64 = 2_000_000;
 const START_US: u64 = 1_000_000_000;
 
+/// Who heard something (nobody named: the step's own caller), and what.
+type Heard = (Option<String>, Vec<String>);
+
 pub struct Stage {
     machine: Machine,
     journal: Vec<Event>,
@@ -156,7 +159,7 @@ impl Stage {
                         None => None,
                     },
                     request_id: step.value("id").map(id).transpose()?,
-                    broken: Vec::new(),
+                    broken: Default::default(),
                 }),
                 "granted",
             ),
@@ -274,7 +277,7 @@ impl Stage {
         caller: Option<Attachment>,
         word: &str,
         step: &Step,
-    ) -> Result<Vec<(Option<String>, Vec<String>)>, String> {
+    ) -> Result<Vec<Heard>, String> {
         let mut got = Vec::new();
         for reply in replies {
             let name = self.callers.get(&reply.to).cloned().ok_or("  a reply to nobody")?;
@@ -322,11 +325,11 @@ impl Stage {
 }
 
 /// Every expectation is met by one thing heard, and nothing else was heard.
-fn compare(expected: &[Vec<String>], got: &[(Option<String>, Vec<String>)]) -> Result<(), String> {
+fn compare(expected: &[Vec<String>], got: &[Heard]) -> Result<(), String> {
     let meets = |want: &[String], words: &[String]| {
         want.first() == words.first() && want[1..].iter().all(|word| words[1..].contains(word))
     };
-    let mut left: Vec<&(Option<String>, Vec<String>)> = got.iter().collect();
+    let mut left: Vec<&Heard> = got.iter().collect();
     for want in expected {
         let found = left.iter().position(|(name, words)| match name {
             None => meets(want, words),
@@ -342,7 +345,7 @@ fn compare(expected: &[Vec<String>], got: &[(Option<String>, Vec<String>)]) -> R
     if left.is_empty() { Ok(()) } else { Err(difference(expected, got)) }
 }
 
-fn difference(expected: &[Vec<String>], got: &[(Option<String>, Vec<String>)]) -> String {
+fn difference(expected: &[Vec<String>], got: &[Heard]) -> String {
     let expected: Vec<String> = expected.iter().map(|words| words.join(" ")).collect();
     let got: Vec<String> = got
         .iter()
