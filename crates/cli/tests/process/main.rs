@@ -1,0 +1,13 @@
+//! The real program as a process: what it prints, how it ends, and what it still knows after it was killed.
+#![expect(clippy::unwrap_used, reason = "a test that meets what it does not expect fails")]
+
+mod client;
+mod program;
+
+mod backup;
+mod configuration;
+mod journal;
+mod kill;
+mod secrets;
+mod starting;
+mod stopping;
