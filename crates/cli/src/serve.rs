@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -52,8 +53,12 @@ impl Serve {
             .build()
             .map_err(|source| ServeError::System { doing: "start threads", source })?;
         let served = runtime.block_on(async {
-            let stop = stop_signal()?;
-            let running = start(settings, exceptions).await?;
+            let mut stop = pin!(stop_signal()?);
+            let running = tokio::select! {
+                running = start(settings, exceptions) => running?,
+                // A recovery that is cut short has acknowledged nothing; the next start recovers again.
+                () = &mut stop => return Ok(()),
+            };
             announce(running.report());
             running.until(stop).await
         });

@@ -24,5 +24,7 @@ pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How long a stopping server waits for its connections; the promise is five seconds for everything.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a stopped server waits for its audit trail to be written.
+pub const TRAIL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Characters of somebody's own text that an error repeats.
 pub const ECHO_CHARS_MAX: usize = 64;

@@ -30,7 +30,7 @@ use crate::config::Settings;
 use crate::http::accept::{ConnectionLimits, Draining, accept};
 use crate::http::door::Door;
 use crate::http::gate::Gate;
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::{DRAIN_TIMEOUT, TRAIL_TIMEOUT};
 use crate::logs;
 use crate::trail::{self, OnEvents};
 
@@ -175,7 +175,7 @@ impl Running {
             warn!("the journal did not finish in time; what it had not acknowledged may be lost");
             return Ok(());
         }
-        let _ = timeout(DRAIN_TIMEOUT, task::spawn_blocking(move || self.trail.join())).await;
+        let _ = timeout(TRAIL_TIMEOUT, task::spawn_blocking(move || self.trail.join())).await;
         Ok(())
     }
 }

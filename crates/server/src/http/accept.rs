@@ -2,9 +2,10 @@
 //! the server stops. Knows nothing of what is asked.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -122,15 +123,22 @@ fn serve(
         let door = Arc::clone(&door);
         async move { Ok::<_, Infallible>(door.answer(request, limits.body_timeout).await) }
     });
+    let socket = Socket::new(stream, limits.write_timeout);
+    let hang_up = socket.hang_up();
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Socket::new(stream, limits.write_timeout)), service);
-    let connection = connections.watch(connection);
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = Box::pin(connections.watch(connection));
     async move {
-        if let Err(error) = connection.await {
+        // Dropped with the call in flight when the client hangs up.
+        let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
+            Poll::Pending => hang_up.poll(cx).map(Ok),
+            ended => ended,
+        });
+        if let Err(error) = ended.await {
             debug!(%error, "a connection ended badly");
         }
         drop(open);

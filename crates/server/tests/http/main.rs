@@ -1,5 +1,9 @@
 //! The HTTP door over real sockets: a whole server in this process on a free port, and a client that can send anything.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets what it does not expect fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that meets what it does not expect fails"
+)]
 
 mod client;
 mod server;

@@ -90,6 +90,33 @@ fn a_waiter_without_an_id_goes_with_its_connection() {
 }
 
 #[test]
+fn a_hang_up_is_noticed_behind_requests_sent_ahead() {
+    let server = Server::start();
+    let lease = server.acquire("a", "w0");
+    let mut first = wait(&server, "w1", None);
+    first.send_more(&request("GET", "/healthz", &[], b""));
+    server.until_waiting("a", 1);
+    let second = wait(&server, "w2", None);
+    server.until_waiting("a", 2);
+    drop(first);
+    server.until("a", "w1 is gone", |snapshot| line(snapshot) == [("w2", true)]);
+    release(&server, &lease);
+    assert_eq!(second.answer().expect(200)["owner_id"], "w2");
+}
+
+#[test]
+fn requests_sent_ahead_are_answered_in_order() {
+    let server = Server::start();
+    let lease = server.acquire("a", "w0");
+    let mut first = wait(&server, "w1", None);
+    first.send_more(&request("GET", "/version", &[], b""));
+    server.until_waiting("a", 1);
+    release(&server, &lease);
+    assert_eq!(first.next().unwrap().expect(200)["owner_id"], "w1");
+    assert_eq!(first.next().unwrap().expect(200)["name"], "leasehold");
+}
+
+#[test]
 fn a_newer_attempt_is_answered_instead_of_an_older_one() {
     let server = Server::start();
     let lease = server.acquire("a", "w0");
