@@ -30,10 +30,12 @@ pub struct Given {
     #[arg(long, value_name = "ADDR", env = "LEASEHOLD_LISTEN")]
     pub listen: Option<SocketAddr>,
     /// Keep nothing: everything is gone when the server stops
-    #[arg(long, env = "LEASEHOLD_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, env = "LEASEHOLD_IN_MEMORY", value_name = "BOOL", hide_possible_values = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub in_memory: Option<bool>,
     /// Listen beyond loopback without encryption or authentication
-    #[arg(long, env = "LEASEHOLD_INSECURE", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, env = "LEASEHOLD_INSECURE", value_name = "BOOL", hide_possible_values = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure: Option<bool>,
     /// Another host name under which clients may address this server; repeatable
     #[arg(long = "allow-host", value_name = "NAME", env = "LEASEHOLD_ALLOW_HOSTS", value_delimiter = ',')]
