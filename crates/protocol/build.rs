@@ -1,0 +1,17 @@
+//! Turns the .proto files into Rust without protoc, and keeps their descriptors for server reflection.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use prost::Message;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let files = ["error", "locks", "sessions", "operations"].map(|name| format!("proto/leasehold/v1/{name}.proto"));
+    println!("cargo:rerun-if-changed=proto");
+    let descriptors = protox::compile(files, ["proto"])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().compile_fds(descriptors)?;
+    Ok(())
+}
