@@ -13,6 +13,7 @@ mod bounds;
 mod calls;
 mod crowd;
 mod naming;
+mod noise;
 mod pages;
 mod refusals;
 mod sessions;
