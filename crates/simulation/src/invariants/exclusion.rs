@@ -1,0 +1,143 @@
+//! exclusion: live leases on overlapping resources never conflict, and no two clients believe at the same real moment
+//! that they hold conflicting leases. A break with force is excepted, and counted.
+//!
+//! Catches: a grant over a live lease; a lease that ends, for the server, before its holder has stopped; recovery that
+//! re-arms too short; a client that counts from the wrong moment. A holder whose time ran out is given a third of its
+//! TTL to stop in, so that an answer that promises too much is seen long before two holders really meet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_state_machine::event::Event;
+use leasehold_state_machine::resource::Resource;
+use leasehold_state_machine::words::Mode;
+
+use super::{Committed, Verdict, Violation};
+
+/// What a client takes for true of a lease.
+#[derive(Clone, Debug)]
+pub struct Belief {
+    /// The lease.
+    pub token: u64,
+    /// What it holds.
+    pub resource: Resource,
+    /// In which mode.
+    pub mode: Mode,
+    /// When the client's clock will tell it to stop, in real time.
+    pub until_us: u64,
+    /// How long it may take to stop then.
+    pub stopping_us: u64,
+}
+
+/// See above.
+#[derive(Debug, Default)]
+pub struct Exclusion {
+    live: BTreeMap<u64, (Resource, Mode)>,
+    believers: BTreeMap<u64, Belief>,
+    forced: BTreeSet<u64>,
+    /// Pairs of believers that a forced break brought about.
+    pub forced_overlaps: u64,
+}
+
+impl Exclusion {
+    /// Takes in an event.
+    pub fn committed(&mut self, committed: &Committed) -> Verdict {
+        match &committed.event {
+            Event::Granted { token, ask, .. } => {
+                for (other, (resource, mode)) in &self.live {
+                    if ask.resource.overlaps(resource) && ask.mode.conflicts(*mode) {
+                        return Err(Violation::new(
+                            "exclusion",
+                            format!(
+                                "event {} grants {} under token {token} while {resource} is held under token {other}",
+                                committed.seq, ask.resource
+                            ),
+                        ));
+                    }
+                }
+                self.live.insert(*token, (ask.resource.clone(), ask.mode));
+            }
+            Event::Released { lease, .. } | Event::Expired { lease } => {
+                self.live.remove(&lease.token);
+            }
+            Event::Broken { lease, force: true, .. } => {
+                self.live.remove(&lease.token);
+                self.forced.insert(lease.token);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A client begins to believe, or goes on.
+    pub fn believes(&mut self, now_us: u64, belief: Belief) -> Verdict {
+        self.believers.retain(|_, other| other.until_us + other.stopping_us > now_us);
+        for other in self.believers.values().filter(|other| other.token != belief.token) {
+            if !belief.resource.overlaps(&other.resource) || !belief.mode.conflicts(other.mode) {
+                continue;
+            }
+            if self.forced.contains(&other.token) || self.forced.contains(&belief.token) {
+                self.forced_overlaps += 1;
+                continue;
+            }
+            let acting = if other.until_us > now_us { "believes" } else { "is still stopping" };
+            return Err(Violation::new(
+                "exclusion",
+                format!(
+                    "a client believes to hold {} under token {} while another {acting} under token {} on {}",
+                    belief.resource, belief.token, other.token, other.resource
+                ),
+            ));
+        }
+        self.believers.insert(belief.token, belief);
+        Ok(())
+    }
+
+    /// A client has stopped of its own accord.
+    pub fn stops(&mut self, token: u64) {
+        self.believers.remove(&token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invariants::samples::{broken, committed, granted, released};
+
+    #[test]
+    fn sees_a_grant_over_a_live_lease() {
+        let mut exclusion = Exclusion::default();
+        exclusion.committed(&granted(1, 10, "path:/a", Mode::Exclusive)).unwrap();
+        exclusion.committed(&granted(2, 11, "path:/b", Mode::Exclusive)).unwrap();
+        let refused = exclusion.committed(&granted(3, 12, "path:/a/b", Mode::Shared));
+        assert_eq!(refused.unwrap_err().invariant, "exclusion");
+        exclusion.committed(&released(3, 10, "path:/a")).unwrap();
+        exclusion.committed(&granted(4, 12, "path:/a/b", Mode::Shared)).unwrap();
+        exclusion.committed(&granted(5, 13, "path:/a/b", Mode::Shared)).unwrap();
+        assert!(committed(6, broken(12, "path:/a/b", true)).seq == 6);
+    }
+
+    fn belief(token: u64, until_us: u64) -> Belief {
+        let resource = Resource::parse("a").unwrap();
+        Belief { token, resource, mode: Mode::Exclusive, until_us, stopping_us: 10 }
+    }
+
+    #[test]
+    fn sees_two_believers() {
+        let mut exclusion = Exclusion::default();
+        exclusion.believes(0, belief(1, 100)).unwrap();
+        assert!(exclusion.believes(50, belief(2, 150)).is_err());
+        assert!(exclusion.believes(105, belief(2, 150)).is_err(), "the first is still stopping");
+        exclusion.believes(110, belief(2, 150)).unwrap();
+        exclusion.stops(2);
+        exclusion.believes(111, belief(3, 150)).unwrap();
+    }
+
+    #[test]
+    fn a_forced_break_is_excepted_and_counted() {
+        let mut exclusion = Exclusion::default();
+        exclusion.believes(0, belief(1, 100)).unwrap();
+        exclusion.committed(&committed(1, broken(1, "a", true))).unwrap();
+        exclusion.believes(50, belief(2, 150)).unwrap();
+        assert_eq!(exclusion.forced_overlaps, 1);
+    }
+}

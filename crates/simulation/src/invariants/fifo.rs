@@ -1,0 +1,166 @@
+//! fifo: grants follow arrival among live, attached, conflicting waiters, across restarts, where everybody keeps the
+//! place for a grace; and a waiter whose time has passed is never granted.
+//!
+//! Catches: overtaking, an order lost in a crash, an old connection that closes and takes the new attempt's place with
+//! it, a grant to somebody who has long been told that the wait is over. Who is attached it knows from the connections,
+//! not from the server; where that leaves room for doubt it keeps quiet.
+
+use std::collections::BTreeMap;
+
+use leasehold_state_machine::command::Command;
+use leasehold_state_machine::event::{Ask, Event, Ticket};
+use leasehold_state_machine::words::Wait;
+
+use super::{Committed, Verdict, Violation};
+use crate::ledger::Ledger;
+
+/// How long everybody keeps the place after a restart.
+const GRACE_US: u64 = 5_000_000;
+
+/// See above.
+#[derive(Debug, Default)]
+pub struct Fifo {
+    line: BTreeMap<Ticket, (Ask, Wait)>,
+    last_ticket: Ticket,
+}
+
+impl Fifo {
+    /// Takes in an event.
+    pub fn committed(&mut self, committed: &Committed, ledger: &Ledger) -> Verdict {
+        match &committed.event {
+            Event::Queued { ticket, wait, ask } => {
+                self.new_place(*ticket)?;
+                self.line.insert(*ticket, (ask.clone(), *wait));
+            }
+            Event::Dequeued { ticket, .. } => {
+                self.line.remove(ticket);
+            }
+            Event::Granted { ticket, ask, token, .. } => {
+                let waited = self.line.remove(ticket);
+                match &waited {
+                    Some(_) => in_time(committed, ask, ledger)?,
+                    None => self.new_place(*ticket)?,
+                }
+                for (earlier, (other, wait)) in self.line.range(..*ticket) {
+                    if other.resource.overlaps(&ask.resource)
+                        && other.mode.conflicts(ask.mode)
+                        && stands(committed, other, *wait, ledger)
+                    {
+                        return Err(violation(format!(
+                            "place {ticket} ({} of {}) was granted token {token} over place {earlier} ({} of {})",
+                            ask.resource, ask.owner, other.resource, other.owner
+                        )));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn new_place(&mut self, ticket: Ticket) -> Verdict {
+        if ticket <= self.last_ticket {
+            let last = self.last_ticket;
+            return Err(violation(format!("place {ticket} was given out after place {last}")));
+        }
+        self.last_ticket = ticket;
+        Ok(())
+    }
+}
+
+/// Whether a waiter certainly stood in the way at the time of a grant.
+fn stands(committed: &Committed, ask: &Ask, wait: Wait, ledger: &Ledger) -> bool {
+    let Committed { at_us, life, .. } = *committed;
+    match ledger.newest(ask.secret, &ask.resource, life, at_us) {
+        Some(attempt) => {
+            let (turned_us, wait_us) = (attempt.turned_us.unwrap_or(at_us), wait_us(&attempt.command));
+            attempt.certain
+                && turned_us < at_us
+                && attempt.closed_us.is_none_or(|closed_us| closed_us > at_us)
+                && turned_us + wait_us > at_us
+        }
+        None => {
+            let began_us = ledger.began_us(life);
+            ask.request.is_some() && at_us < began_us + GRACE_US.min(wait.us())
+        }
+    }
+}
+
+/// Whether a waiter's time had not yet passed when it was granted.
+fn in_time(committed: &Committed, ask: &Ask, ledger: &Ledger) -> Verdict {
+    let Committed { at_us, life, .. } = *committed;
+    let Some(attempt) = ledger.newest(ask.secret, &ask.resource, life, at_us) else {
+        return Err(violation(format!(
+            "{} was granted to {}, who has not come back",
+            ask.resource, ask.owner
+        )));
+    };
+    let turned_us = attempt.turned_us.unwrap_or(at_us);
+    let waited_us = ledger.server_time_us(life, turned_us, at_us);
+    if !attempt.certain || turned_us == at_us || waited_us < wait_us(&attempt.command) {
+        return Ok(());
+    }
+    Err(violation(format!("{} was granted to {} after its wait was over", ask.resource, ask.owner)))
+}
+
+fn wait_us(command: &Command) -> u64 {
+    match command {
+        Command::Acquire(ask) => ask.wait.us(),
+        _ => 0,
+    }
+}
+
+fn violation(sentence: String) -> Violation {
+    Violation::new("fifo", sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invariants::samples::{dequeued, granted, queued};
+    use crate::ledger::tests::with_acquires;
+    use leasehold_state_machine::words::Mode;
+
+    #[test]
+    fn sees_somebody_overtaken() {
+        let ledger = with_acquires(None, 2);
+        let mut fifo = Fifo::default();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
+        fifo.committed(&queued(2, 2, "a", 1000), &ledger).unwrap();
+        assert!(fifo.committed(&granted(3, 2, "a", Mode::Exclusive), &ledger).is_err());
+        let mut fifo = Fifo::default();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
+        fifo.committed(&queued(2, 2, "a", 1000), &ledger).unwrap();
+        fifo.committed(&dequeued(3, 1, "a"), &ledger).unwrap();
+        fifo.committed(&granted(4, 2, "a", Mode::Exclusive), &ledger).unwrap();
+    }
+
+    #[test]
+    fn a_closed_connection_may_be_passed_over() {
+        let mut ledger = with_acquires(None, 2);
+        ledger.closed((1, 1), 5);
+        let mut fifo = Fifo::default();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
+        fifo.committed(&queued(2, 2, "a", 1000), &ledger).unwrap();
+        fifo.committed(&granted(3, 2, "a", Mode::Exclusive), &ledger).unwrap();
+    }
+
+    #[test]
+    fn sees_a_grant_after_the_wait_was_over() {
+        let ledger = with_acquires(None, 1);
+        let mut fifo = Fifo::default();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
+        let mut late = granted(2, 1, "a", Mode::Exclusive);
+        late.at_us = 1_000_001;
+        assert!(fifo.committed(&late, &ledger).is_err());
+    }
+
+    #[test]
+    fn sees_a_place_given_out_twice() {
+        let ledger = with_acquires(None, 2);
+        let mut fifo = Fifo::default();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
+        fifo.committed(&dequeued(2, 1, "a"), &ledger).unwrap();
+        assert!(fifo.committed(&queued(3, 1, "a", 1000), &ledger).is_err());
+    }
+}

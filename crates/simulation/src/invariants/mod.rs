@@ -1,0 +1,145 @@
+//! What must hold in every run: one invariant a file. Each watches what can be seen from outside (requests that went in,
+//! events that the journal holds, replies that left, what clients believe) and says in a sentence what is wrong.
+
+mod determinism;
+mod durability;
+mod exclusion;
+mod fencing;
+mod fifo;
+mod never_early;
+mod one_effect;
+mod progress;
+#[cfg(test)]
+mod samples;
+
+use std::fmt;
+
+use leasehold_engine::Told;
+use leasehold_state_machine::Machine;
+use leasehold_state_machine::answer::Outcome;
+use leasehold_state_machine::event::{Event, Seq};
+
+use crate::ledger::{AttemptId, Ledger};
+
+pub use exclusion::Belief;
+pub use progress::Left;
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub sentence: String,
+}
+
+impl Violation {
+    pub(crate) fn new(invariant: &'static str, sentence: impl Into<String>) -> Violation {
+        Violation { invariant, sentence: sentence.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.sentence)
+    }
+}
+
+/// What an invariant says.
+pub type Verdict = Result<(), Violation>;
+
+/// An event that is in the journal.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Its number.
+    pub seq: Seq,
+    /// The virtual time of the turn that decided it.
+    pub at_us: u64,
+    /// The life of the process that decided it.
+    pub life: u64,
+    /// The wall time of that turn.
+    pub wall_ms: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A reply that has left the server.
+#[derive(Clone, Debug)]
+pub struct Reply<'a> {
+    /// When.
+    pub at_us: u64,
+    /// The attempt it answers.
+    pub to: AttemptId,
+    /// What it says.
+    pub outcome: &'a Outcome,
+}
+
+/// All invariants, and what they look at together.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// What went in.
+    pub ledger: Ledger,
+    exclusion: exclusion::Exclusion,
+    fencing: fencing::Fencing,
+    never_early: never_early::NeverEarly,
+    durability: durability::Durability,
+    one_effect: one_effect::OneEffect,
+    fifo: fifo::Fifo,
+}
+
+impl Watch {
+    /// A batch became durable, or a start found it on the disk.
+    pub fn committed(&mut self, events: &[Committed]) -> Verdict {
+        for event in events {
+            self.durability.committed(event)?;
+            self.fencing.committed(event)?;
+            self.exclusion.committed(event)?;
+            self.never_early.committed(event)?;
+            self.one_effect.committed(event, &self.ledger)?;
+            self.fifo.committed(event, &self.ledger)?;
+        }
+        Ok(())
+    }
+
+    /// A reply left the server.
+    pub fn replied(&mut self, reply: &Reply<'_>) -> Verdict {
+        self.durability.replied(reply, &self.ledger)?;
+        self.never_early.replied(reply, &self.ledger)?;
+        self.one_effect.replied(reply, &self.ledger)
+    }
+
+    /// Events were told to those who watch.
+    pub fn told(&mut self, events: &[Told]) -> Verdict {
+        self.durability.told(events)
+    }
+
+    /// A start has read the journal. `last` is the last event it found, `possible` those it may end with.
+    pub fn recovered(&mut self, last: Seq, possible: &[Seq]) -> Verdict {
+        self.durability.recovered(last, possible)
+    }
+
+    /// The state that a replay gives, and the state that is or should be the same.
+    pub fn compare(&self, what: &str, replayed: &Machine, other: &Machine) -> Verdict {
+        determinism::compare(what, replayed, other)
+    }
+
+    /// A client believes from now on that it holds a lease.
+    pub fn believes(&mut self, now_us: u64, belief: Belief) -> Verdict {
+        self.exclusion.believes(now_us, belief)
+    }
+
+    /// A client has stopped.
+    pub fn stops(&mut self, token: u64) {
+        self.exclusion.stops(token);
+    }
+
+    /// The faults stopped a while ago; what is left?
+    pub fn progressed(&self, left: &Left) -> Verdict {
+        progress::judge(left)
+    }
+
+    /// Pairs of clients that believed at once because a break was forced.
+    pub fn forced_overlaps(&self) -> u64 {
+        self.exclusion.forced_overlaps
+    }
+}

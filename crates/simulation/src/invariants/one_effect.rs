@@ -1,0 +1,136 @@
+//! one_effect: a request id has one effect. A repeat gets the same token, session or list of tokens; the same id with
+//! another payload gets nothing; what was cancelled is not granted afterwards.
+//!
+//! Catches: ids that are forgotten too young, lost in a crash or left out of a snapshot; a retry that is granted twice.
+
+use std::collections::BTreeMap;
+
+use leasehold_state_machine::answer::Answer;
+use leasehold_state_machine::command::Command;
+use leasehold_state_machine::event::Event;
+
+use super::{Committed, Reply, Verdict, Violation};
+use crate::ledger::Ledger;
+
+/// See above.
+#[derive(Debug, Default)]
+pub struct OneEffect {
+    /// The token that each request was granted.
+    grants: BTreeMap<String, u64>,
+    /// When a cancel of it was answered.
+    cancelled_us: BTreeMap<String, u64>,
+    /// What each request was told.
+    told: BTreeMap<String, String>,
+}
+
+impl OneEffect {
+    /// Takes in an event.
+    pub fn committed(&mut self, committed: &Committed, ledger: &Ledger) -> Verdict {
+        let Event::Granted { token, ask, .. } = &committed.event else { return Ok(()) };
+        let origin = ledger.by_secret(ask.secret).and_then(|attempt| attempt.origin.clone());
+        let Some(origin) = origin else { return Ok(()) };
+        if self.cancelled_us.get(&origin).is_some_and(|at_us| *at_us < committed.at_us) {
+            return Err(violation(format!("request {origin} was granted after it was cancelled")));
+        }
+        match self.grants.insert(origin.clone(), *token) {
+            None => Ok(()),
+            Some(first) => Err(violation(format!("request {origin} was granted twice: {first} and {token}"))),
+        }
+    }
+
+    /// Takes in a reply.
+    pub fn replied(&mut self, reply: &Reply<'_>, ledger: &Ledger) -> Verdict {
+        let Some(attempt) = ledger.attempt(reply.to) else { return Ok(()) };
+        let Some(origin) = &attempt.origin else { return Ok(()) };
+        let told = match (&attempt.command, reply.outcome) {
+            (Command::Acquire(ask), Ok(Answer::Lease(view))) => {
+                if view.resource != ask.resource || view.mode != ask.mode || view.owner != ask.owner {
+                    return Err(violation(format!(
+                        "request {origin} was answered with another request's lease"
+                    )));
+                }
+                format!("token {}", view.token)
+            }
+            (Command::OpenSession { .. }, Ok(Answer::Session(view))) => {
+                format!("session {:x?}", view.session.secret().0)
+            }
+            (Command::Break(_), Ok(Answer::Broke { tokens, free_in_ms })) => {
+                format!("broke {tokens:?}, free in {free_in_ms} ms")
+            }
+            (Command::Cancel { .. }, Ok(Answer::Cancelled(_))) => {
+                self.cancelled_us.entry(origin.clone()).or_insert(reply.at_us);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let first = self.told.entry(origin.clone()).or_insert_with(|| told.clone());
+        if *first == told {
+            return Ok(());
+        }
+        Err(violation(format!("request {origin} was told {first}, and then {told}")))
+    }
+}
+
+fn violation(sentence: String) -> Violation {
+    Violation::new("one_effect", sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invariants::samples::granted;
+    use crate::ledger::tests::with_acquires;
+    use leasehold_state_machine::event::CancelFound;
+    use leasehold_state_machine::words::Mode;
+
+    #[test]
+    fn sees_a_request_granted_twice() {
+        // The tokens of the samples are the secrets of the attempts.
+        let ledger = with_acquires(Some("r"), 2);
+        let mut one_effect = OneEffect::default();
+        one_effect.committed(&granted(1, 1, "a", Mode::Exclusive), &ledger).unwrap();
+        assert!(one_effect.committed(&granted(2, 2, "a", Mode::Exclusive), &ledger).is_err());
+        let mut one_effect = OneEffect::default();
+        let ledger = with_acquires(None, 2);
+        one_effect.committed(&granted(1, 1, "a", Mode::Exclusive), &ledger).unwrap();
+        one_effect.committed(&granted(2, 2, "a", Mode::Exclusive), &ledger).unwrap();
+    }
+
+    #[test]
+    fn sees_a_grant_after_a_cancel() {
+        let ledger = with_acquires(Some("r"), 1);
+        let mut one_effect = OneEffect::default();
+        one_effect.cancelled_us.insert("w/r".into(), 500);
+        assert!(one_effect.committed(&granted(1, 1, "a", Mode::Exclusive), &ledger).is_err());
+        let outcome = Ok(Answer::Cancelled(CancelFound::Unknown));
+        one_effect.replied(&Reply { at_us: 1, to: (1, 1), outcome: &outcome }, &ledger).unwrap();
+    }
+
+    #[test]
+    fn sees_a_repeat_that_is_told_something_else() {
+        let mut ledger = with_acquires(None, 0);
+        let command = Command::Break(leasehold_state_machine::command::Break {
+            resource: leasehold_state_machine::resource::Resource::parse("a").unwrap(),
+            reason: leasehold_state_machine::words::Reason::parse("because").unwrap(),
+            force: false,
+            token: None,
+            request_id: Some(leasehold_state_machine::words::RequestId::parse("b").unwrap()),
+            broken: Default::default(),
+        });
+        let attempt = crate::ledger::Attempt {
+            socket_us: 0,
+            turned_us: Some(0),
+            certain: true,
+            closed_us: None,
+            secret: leasehold_state_machine::ids::Secret([9, 9]),
+            origin: crate::ledger::origin(&command),
+            command,
+        };
+        ledger.accepted((1, 1), attempt);
+        let mut one_effect = OneEffect::default();
+        let broke = |token| Ok(Answer::Broke { tokens: vec![token], free_in_ms: 5 });
+        one_effect.replied(&Reply { at_us: 1, to: (1, 1), outcome: &broke(1) }, &ledger).unwrap();
+        one_effect.replied(&Reply { at_us: 2, to: (1, 1), outcome: &broke(1) }, &ledger).unwrap();
+        assert!(one_effect.replied(&Reply { at_us: 3, to: (1, 1), outcome: &broke(2) }, &ledger).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! The server's door: requests and closes come in, answers go out. Does what the real one does with a connection that
+//! closes, and tells the invariants what it saw.
+
+use leasehold_state_machine::answer::{Answer, Outcome};
+use leasehold_state_machine::command::{Attachment, Command, Request};
+use leasehold_state_machine::ids::Secret;
+
+use super::{Node, ServerCall};
+use crate::faults::FaultKind;
+use crate::ledger::{self, Attempt};
+use crate::network::{CallId, Network};
+use crate::plant::Plant;
+use crate::world::{Happening, World};
+
+impl Node {
+    /// A request reaches the socket.
+    pub fn request(
+        &mut self,
+        world: &mut World,
+        call: Option<CallId>,
+        command: Command,
+        since_us: Option<u64>,
+    ) {
+        let now_us = world.now_us;
+        let since_us = since_us.unwrap_or(now_us);
+        match &mut self.process {
+            None => {
+                if let Some(call) = call {
+                    Network::reset(world, call);
+                }
+            }
+            Some(process) if process.stopped_until_us > now_us => {
+                let since_us = Some(since_us);
+                process.socket.push(Happening::RequestArrives { call, command, since_us });
+            }
+            Some(_) => self.accept(world, call, command, since_us),
+        }
+    }
+
+    pub(super) fn accept(
+        &mut self,
+        world: &mut World,
+        call: Option<CallId>,
+        mut command: Command,
+        socket_us: u64,
+    ) {
+        let arrived_raw_us = self.reading(world.now_us).raw_us;
+        let life = self.life;
+        self.requests += 1;
+        world.tally.operations += 1;
+        let secret = Secret([world.random.number(), self.requests]);
+        let Some(process) = &mut self.process else { return };
+        process.next_attachment += 1;
+        let attachment = process.next_attachment;
+        let origin = ledger::origin(&command);
+        let is_acquire = matches!(command, Command::Acquire(_));
+        let attempt = Attempt {
+            socket_us,
+            turned_us: None,
+            certain: true,
+            closed_us: None,
+            secret,
+            command: command.clone(),
+            origin,
+        };
+        world.watch.ledger.accepted((life, attachment), attempt);
+        if world.plant == Some(Plant::IdsIgnored)
+            && let Command::Acquire(ask) = &mut command
+        {
+            ask.request_id = None;
+        }
+        process.calls.insert(attachment, ServerCall { call, is_acquire, closed: false });
+        match call {
+            Some(call) => {
+                process.by_call.insert(call, attachment);
+            }
+            None => {
+                // Whoever replayed the request hangs up after a while.
+                let after_us = world.random.between(1_000, 3_000_000);
+                world.after(after_us, Happening::StrayCloses { life, attachment });
+            }
+        }
+        process.arrivals.push(Request {
+            attachment: Attachment(attachment),
+            arrived_raw_us,
+            secret,
+            command,
+        });
+        let soon_us = world.random.between(10, 300);
+        self.turn_at(world, world.now_us + soon_us);
+    }
+
+    /// The server notices that a caller has hung up.
+    pub fn hang_up(&mut self, world: &mut World, call: CallId) {
+        let Some(process) = &mut self.process else { return };
+        if process.stopped_until_us > world.now_us {
+            process.socket.push(Happening::CloseArrives(call));
+        } else if let Some(attachment) = process.by_call.get(&call) {
+            let (life, attachment) = (self.life, *attachment);
+            self.closed(world, life, attachment);
+        }
+    }
+
+    /// A connection has closed.
+    pub fn closed(&mut self, world: &mut World, life: u64, attachment: u64) {
+        let raw_us = self.reading(world.now_us).raw_us;
+        if life != self.life {
+            return;
+        }
+        let Some(process) = &mut self.process else { return };
+        let Some(call) = process.calls.get_mut(&attachment) else { return };
+        call.closed = true;
+        if !call.is_acquire {
+            return;
+        }
+        world.watch.ledger.closed((life, attachment), world.now_us);
+        let mut gone = attachment;
+        let attempt = world.watch.ledger.attempt((life, attachment));
+        let origin = attempt.and_then(|attempt| attempt.origin.clone());
+        let newer = origin.and_then(|origin| {
+            let is_newer = |number: &u64| {
+                let attempt = world.watch.ledger.attempt((life, *number));
+                *number > attachment
+                    && attempt.is_some_and(|attempt| attempt.origin.as_ref() == Some(&origin))
+            };
+            process
+                .calls
+                .iter()
+                .filter(|(_, call)| call.is_acquire && !call.closed)
+                .map(|(n, _)| *n)
+                .find(is_newer)
+        });
+        if let Some(newer) = newer {
+            world.count(FaultKind::OvertakenClose);
+            if world.plant == Some(Plant::DetachesTheNewest) {
+                gone = newer;
+            }
+        }
+        world.tell("server", || format!("notices that attempt {attachment} has gone"));
+        process.next_attachment += 1;
+        let own = process.next_attachment;
+        let command = Command::Detach { gone: Attachment(gone) };
+        let secret = Secret([0, 0]);
+        process.arrivals.push(Request {
+            attachment: Attachment(own),
+            arrived_raw_us: raw_us,
+            secret,
+            command,
+        });
+        self.turn_at(world, world.now_us + 50);
+    }
+
+    /// An answer goes out, or is found to have nobody to go to.
+    pub(super) fn answer(&mut self, world: &mut World, attachment: u64, outcome: Outcome) {
+        let raw_us = self.reading(world.now_us).raw_us;
+        let Some(process) = &mut self.process else { return };
+        let Some(call) = process.calls.remove(&attachment) else { return };
+        if let Some(id) = call.call {
+            process.by_call.remove(&id);
+        }
+        if call.closed {
+            if let Ok(Answer::Lease(view)) = &outcome
+                && call.is_acquire
+                && !view.repeatable
+            {
+                let command = Command::Abandon { lease: view.lease };
+                let (attachment, secret) = (Attachment(attachment), Secret([0, 0]));
+                process.arrivals.push(Request { attachment, arrived_raw_us: raw_us, secret, command });
+                self.turn_at(world, world.now_us + 50);
+            }
+        } else if let Some(id) = call.call {
+            Network::reply(world, id, outcome);
+        }
+    }
+}

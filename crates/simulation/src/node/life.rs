@@ -1,0 +1,223 @@
+//! A server's lives: it starts on what its disk holds, and ends by a kill or a loss of power, in the middle of anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold_engine::{Engine, EngineOptions, Metrics, Replay};
+use leasehold_journal::{Call as DiskCall, Fault, FaultyDisk, FileJournal, Fold, Journal};
+use leasehold_state_machine::ids::HashKey;
+
+use super::{Appending, Death, InDoubt, Node, Process};
+use crate::disk::GuardedDisk;
+use crate::faults::FaultKind;
+use crate::invariants::Violation;
+use crate::network::Network;
+use crate::plant::Plant;
+use crate::story::tell_events;
+use crate::world::{Happening, World};
+
+impl Node {
+    /// Starts the process.
+    pub fn start(&mut self, world: &mut World) {
+        if self.process.is_some() {
+            return;
+        }
+        let disk = GuardedDisk::new(self.disk.clone(), world.plant == Some(Plant::LyingDisk));
+        let power = world.random.chance(500);
+        if world.unlucky(world.weather.died_opening) {
+            let calls = world.random.below(6);
+            if power {
+                self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::PowerLoss);
+            } else {
+                disk.die_after(calls);
+            }
+        }
+        let faults = self.disk.counts().faults;
+        let mut replay = Replay::new(self.plan.limits);
+        let opened = FileJournal::open(disk.clone(), self.options.clone(), &mut replay);
+        let died = disk.is_dead() || self.disk.counts().faults > faults;
+        disk.die_after(u64::MAX);
+        self.disk.disarm();
+        if died {
+            world.count(FaultKind::DiedOpening);
+            world.tell("server", || "dies while starting".into());
+            if power {
+                self.lose_power(world);
+            }
+            let soon_us = world.random.between(10_000, 2_000_000);
+            world.after(soon_us, Happening::Start);
+            return;
+        }
+        let (journal, recovery) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let sentence = format!("the server does not start on what its crash left: {error}");
+                world.check(Err(Violation::new("durability", sentence)));
+                return;
+            }
+        };
+        if recovery.torn.is_some() {
+            world.count(FaultKind::TornRecord);
+        }
+        self.life += 1;
+        if !self.settle_doubt(world, &replay) {
+            return;
+        }
+        let verdict = world.watch.compare("after a restart", self.truth.machine(), replay.machine());
+        world.check(verdict);
+
+        let reading = self.reading(world.now_us);
+        let options = EngineOptions {
+            founding_key: HashKey([world.random.number(), world.random.number()]),
+            restored: None,
+            accept_clock: false,
+            batch_bytes_max: self.plan.batch_bytes_max,
+            metrics: Arc::new(Metrics::default()),
+        };
+        let (engine, recovered) = Engine::recover(replay, self.boot_id, reading, options);
+        world.tell("server", || {
+            format!(
+                "starts (life {}, {}): {} leases, {} expired meanwhile, {} waiters{}",
+                self.life,
+                if recovered.same_boot { "the same boot" } else { "elsewhere" },
+                recovered.leases,
+                recovered.expired,
+                recovered.waiters,
+                if recovery.torn.is_some() { ", a torn record dropped" } else { "" }
+            )
+        });
+        world.watch.ledger.started(self.life, world.now_us);
+        self.process = Some(Process {
+            engine,
+            journal,
+            disk,
+            arrivals: Vec::new(),
+            calls: BTreeMap::new(),
+            by_call: BTreeMap::new(),
+            next_attachment: 0,
+            socket: Vec::new(),
+            appending: None,
+            next_turn_us: None,
+            stopped_until_us: 0,
+            stalled_until_us: 0,
+            last_take_us: world.now_us,
+        });
+        self.hand_over(world);
+    }
+
+    /// Finds out whether the batch that was with the disk at the crash is there, and whether all others are.
+    fn settle_doubt(&mut self, world: &mut World, replay: &Replay) -> bool {
+        let found = replay.machine().seq();
+        let known = self.truth.machine().seq();
+        let mut possible = Vec::new();
+        let doubt = self.in_doubt.take();
+        let last = doubt.as_ref().and_then(|doubt| doubt.events.last()).map(|event| event.seq);
+        if doubt.as_ref().is_none_or(|doubt| !doubt.certain) {
+            possible.push(known);
+        }
+        possible.extend(last);
+        if let Some(doubt) = doubt
+            && Some(found) == last
+        {
+            let events = doubt.events;
+            let _ = self.truth.replay(&doubt.payload);
+            if world.trace_is_on() {
+                tell_events(world, &events);
+            }
+            let verdict = world.watch.committed(&events);
+            world.check(verdict);
+        }
+        let verdict = world.watch.recovered(found, &possible);
+        let fine = verdict.is_ok();
+        world.check(verdict);
+        fine
+    }
+
+    /// The process ends, one way or the other, and comes back after a while.
+    pub fn die(&mut self, world: &mut World, death: Death) {
+        let Some(mut process) = self.process.take() else { return };
+        world.count(if death == Death::Power { FaultKind::PowerLoss } else { FaultKind::Kill });
+        world.tell("server", || match death {
+            Death::Power => "loses power".into(),
+            Death::Process => "is killed".into(),
+        });
+        if let Some(appending) = process.appending.take() {
+            let mut certain = false;
+            let how = world.random.below(3);
+            if how > 0 {
+                if how == 1 {
+                    world.count(FaultKind::DiedInAppend);
+                    let calls = world.random.below(3);
+                    match death {
+                        Death::Power => self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::PowerLoss),
+                        Death::Process => process.disk.die_after(calls),
+                    }
+                }
+                certain = process.journal.append(&appending.batch.payload).is_ok();
+            }
+            self.doubt(appending, certain, world.plant);
+        }
+        process.disk.die();
+        self.disk.disarm();
+        if death == Death::Power {
+            self.lose_power(world);
+        }
+        for call in process.calls.values().filter(|call| !call.closed).filter_map(|call| call.call) {
+            Network::reset(world, call);
+        }
+        self.come_back(world);
+    }
+
+    pub(super) fn doubt(&mut self, appending: Appending, certain: bool, plant: Option<Plant>) {
+        // The planted bug has told the world already.
+        let certain = certain || plant == Some(Plant::EarlyReplies);
+        let payload = appending.batch.payload;
+        self.in_doubt = Some(InDoubt { payload, events: appending.events, certain });
+    }
+
+    pub(super) fn lose_power(&mut self, world: &mut World) {
+        let before = self.disk.counts();
+        self.disk.crash();
+        if self.disk.counts().sectors_lost > before.sectors_lost {
+            world.count(FaultKind::LostSectors);
+        }
+        self.boot_id = world.random.bytes();
+        let up_us = i64::try_from(world.random.between(1_000_000, 60_000_000)).unwrap_or(0);
+        self.boot_us = i64::try_from(world.now_us).unwrap_or(0) - up_us;
+        if world.plant == Some(Plant::ForgottenJournal) {
+            self.disk = FaultyDisk::new(world.random.number());
+            self.options.journal_id = world.random.bytes();
+        }
+    }
+
+    /// What happens while it is away, and when it starts again.
+    fn come_back(&mut self, world: &mut World) {
+        let away_us = match world.random.below(3) {
+            0 => world.random.between(1_000, 300_000),
+            1 => world.random.between(100_000, 5_000_000),
+            _ => world.random.between(1_000_000, 40_000_000),
+        };
+        let away_us = if world.healing { 100_000 } else { away_us };
+        if !world.healing {
+            match world.random.below(10) {
+                0 => {
+                    world.count(FaultKind::Disagreement);
+                    let by_ms = i64::try_from(world.random.between(1_100, 10_000_000)).unwrap_or(0);
+                    self.wall_ahead_ms += if world.random.chance(500) { by_ms } else { -by_ms };
+                }
+                1 => {
+                    world.count(FaultKind::BootClockBack);
+                    let by_us =
+                        world.random.between(1, 60_000_000).min(self.reading(world.now_us).raw_us / 2);
+                    self.boot_us += i64::try_from(by_us).unwrap_or(0);
+                }
+                _ => {}
+            }
+        }
+        if world.plant == Some(Plant::ClockAheadAtRestart) {
+            self.boot_us -= 30_000_000;
+            self.wall_ahead_ms += 30_000;
+        }
+        world.after(away_us, Happening::Start);
+    }
+}

@@ -1,0 +1,211 @@
+//! One server: the same engine struct that the real one runs, over the real file journal on a simulated disk, driven as
+//! the real driver drives it. It dies and starts again at any point; what it knows across that is on its disk.
+//!
+//! Here: the machine, its clocks, and what happens to it. Its lives are in `life.rs`, what comes in and goes out in
+//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`.
+
+mod door;
+mod life;
+mod storage;
+mod turns;
+
+use std::collections::BTreeMap;
+
+use leasehold_engine::{Batch, Engine, Reading, Replay};
+use leasehold_journal::{FaultyDisk, FileJournal, Options};
+use leasehold_state_machine::Machine;
+use leasehold_state_machine::command::Request;
+
+use crate::disk::GuardedDisk;
+use crate::faults::{FaultKind, Plan};
+use crate::invariants::Committed;
+use crate::network::CallId;
+use crate::world::{Happening, World};
+
+/// The wall clock at the beginning of a run: some day in 2026.
+const WALL_MS: u64 = 1_790_000_000_000;
+const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// It alone: the machine and its page cache live on.
+    Process,
+    /// The machine loses power; another boot follows.
+    Power,
+}
+
+/// The moment at which a death strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// At once.
+    Now,
+    /// When a batch has been handed to the disk.
+    InAppend,
+    /// When a batch is durable and nobody has been told.
+    BeforeReplies,
+}
+
+/// The server and its machine.
+pub struct Node {
+    disk: FaultyDisk,
+    boot_id: [u8; 16],
+    /// The real moment at which the boot clock read 0.
+    boot_us: i64,
+    wall_ahead_ms: i64,
+    plan: Plan,
+    options: Options,
+    process: Option<Process>,
+    life: u64,
+    /// The state that all durable batches add up to, kept beside the server.
+    truth: Replay,
+    /// A batch that was with the disk when the process died.
+    in_doubt: Option<InDoubt>,
+    /// Disk errors still to come.
+    errors_due: u64,
+    /// A death that waits for its worst moment.
+    doom: Option<(Moment, Death)>,
+    requests: u64,
+}
+
+struct Process {
+    engine: Engine,
+    journal: FileJournal<GuardedDisk>,
+    disk: GuardedDisk,
+    arrivals: Vec<Request>,
+    calls: BTreeMap<u64, ServerCall>,
+    by_call: BTreeMap<CallId, u64>,
+    next_attachment: u64,
+    /// Requests and closes that came while the process stood still.
+    socket: Vec<Happening>,
+    /// The batch with the disk, since when, and its events.
+    appending: Option<Appending>,
+    next_turn_us: Option<u64>,
+    stopped_until_us: u64,
+    stalled_until_us: u64,
+    last_take_us: u64,
+}
+
+struct Appending {
+    batch: Batch,
+    events: Vec<Committed>,
+}
+
+struct InDoubt {
+    payload: Vec<u8>,
+    events: Vec<Committed>,
+    /// Whether the journal had said that it is durable.
+    certain: bool,
+}
+
+struct ServerCall {
+    call: Option<CallId>,
+    is_acquire: bool,
+    closed: bool,
+}
+
+impl Node {
+    /// A machine with an empty disk.
+    pub fn new(world: &mut World, plan: &Plan) -> Node {
+        let mut options = Options::new(world.random.bytes());
+        options.segment_bytes = plan.segment_bytes;
+        options.batch_bytes_max = plan.batch_bytes_max;
+        options.snapshot_after_bytes = plan.segment_bytes * 2;
+        Node {
+            disk: FaultyDisk::new(world.random.number()),
+            boot_id: world.random.bytes(),
+            boot_us: -i64::try_from(world.random.between(1_000_000, 90_000_000_000)).unwrap_or(0),
+            wall_ahead_ms: 0,
+            plan: plan.clone(),
+            options,
+            process: None,
+            life: 0,
+            truth: Replay::new(plan.limits),
+            in_doubt: None,
+            errors_due: 0,
+            doom: None,
+            requests: 0,
+        }
+    }
+
+    /// The state of the running engine.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.process.as_ref().map(|process| process.engine.machine())
+    }
+
+    /// Whether it runs.
+    pub fn is_up(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub(super) fn reading(&self, now_us: u64) -> Reading {
+        let raw_us = i64::try_from(now_us).unwrap_or(i64::MAX) - self.boot_us;
+        let wall_ms = i64::try_from(WALL_MS + now_us / 1000).unwrap_or(0) + self.wall_ahead_ms;
+        Reading { raw_us: u64::try_from(raw_us).unwrap_or(0), wall_ms: u64::try_from(wall_ms).unwrap_or(0) }
+    }
+
+    pub(super) fn real_us(&self, raw_us: u64) -> u64 {
+        u64::try_from(i64::try_from(raw_us).unwrap_or(i64::MAX).saturating_add(self.boot_us)).unwrap_or(0)
+    }
+
+    /// The whole process stands still.
+    pub fn stop(&mut self, world: &mut World, for_us: u64) {
+        let until_us = world.now_us + for_us;
+        if let Some(process) = &mut self.process {
+            world.count(FaultKind::ProcessStop);
+            process.stopped_until_us = process.stopped_until_us.max(until_us);
+            world.watch.ledger.standstills.push((world.now_us, until_us));
+            world.tell("server", || format!("stands still for {} ms", for_us / 1000));
+        }
+    }
+
+    /// The engine alone stands still.
+    pub fn stall(&mut self, world: &mut World, for_us: u64) {
+        let until_us = world.now_us + for_us;
+        if let Some(process) = &mut self.process {
+            world.count(FaultKind::EngineStall);
+            process.stalled_until_us = process.stalled_until_us.max(until_us);
+            world.watch.ledger.standstills.push((world.now_us, until_us));
+            world.tell("server", || format!("'s engine stands still for {} ms", for_us / 1000));
+        }
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn set_wall_clock(&mut self, world: &mut World) {
+        world.count(FaultKind::WallJump);
+        let by_ms = match world.random.below(4) {
+            0 => YEAR_MS,
+            1 => -YEAR_MS,
+            2 => i64::try_from(world.random.below(100_000)).unwrap_or(0),
+            _ => -i64::try_from(world.random.below(100_000)).unwrap_or(0),
+        };
+        self.wall_ahead_ms += by_ms;
+        world.tell("server", || format!("'s wall clock is set by {by_ms} ms"));
+    }
+
+    /// A death strikes now, or at its worst moment.
+    pub fn doom(&mut self, world: &mut World, moment: Moment, death: Death) {
+        if moment == Moment::Now {
+            self.die(world, death);
+        } else {
+            self.doom = Some((moment, death));
+        }
+    }
+
+    /// Dies if a death has waited for this moment.
+    pub(super) fn meets_its_doom(&mut self, world: &mut World, at: Moment) -> bool {
+        match self.doom {
+            Some((moment, death)) if moment == at && !world.healing => {
+                self.doom = None;
+                self.die(world, death);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A write or sync soon fails.
+    pub fn fail_disk(&mut self) {
+        self.errors_due = 1;
+    }
+}

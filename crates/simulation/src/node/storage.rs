@@ -1,0 +1,177 @@
+//! The journal as the server's storage threads use it: one batch at a time, chores beside it, and the end of the process
+//! at the first error.
+
+use leasehold_engine::Replay;
+use leasehold_journal::{Call as DiskCall, Chore, ChoreDone, ChoreKind, Fault, Fold, Journal};
+use leasehold_state_machine::codec::read_batch;
+use leasehold_state_machine::event::Event;
+
+use super::{Appending, Death, Moment, Node};
+use crate::faults::FaultKind;
+use crate::invariants::{Committed, Violation};
+use crate::plant::Plant;
+use crate::story::tell_events;
+use crate::world::{Happening, World};
+
+impl Node {
+    pub(super) fn begin_append(&mut self, world: &mut World) {
+        let life = self.life;
+        let origin_us = self.boot_us;
+        let Some(process) = &mut self.process else { return };
+        if process.appending.is_some() {
+            return;
+        }
+        let Some(batch) = process.engine.take_batch() else { return };
+        if batch.payload.len() * 4 > self.plan.batch_bytes_max {
+            world.watch.ledger.choked(life, process.last_take_us);
+        }
+        process.last_take_us = world.now_us;
+        let mut events = Vec::new();
+        let read = read_batch(&batch.payload, &mut |_, stamp, seq, event| {
+            let at_us = i64::try_from(stamp.raw_us).unwrap_or(0) + origin_us;
+            let at_us = u64::try_from(at_us).unwrap_or(0);
+            events.push(Committed { seq, at_us, life, wall_ms: stamp.wall_ms, event });
+        });
+        if let Err(error) = read {
+            let sentence = format!("a batch cannot be read back: {error}");
+            world.check(Err(Violation::new("determinism", sentence)));
+        }
+        let mut commit_us = world.random.between(100, 3_000);
+        if world.unlucky(world.weather.slow_sync) {
+            world.count(FaultKind::SlowSync);
+            commit_us = world.random.between(300_000, 5_000_000);
+        }
+        if world.unlucky(world.weather.hung_sync) {
+            world.count(FaultKind::HungSync);
+            commit_us = world.random.between(5_000_000, 40_000_000);
+        }
+        if commit_us >= 300_000 {
+            world.watch.ledger.standstills.push((world.now_us, world.now_us + commit_us));
+            world.tell("disk", || format!("takes {} ms for a sync", commit_us / 1000));
+        }
+        if world.plant == Some(Plant::EarlyReplies) {
+            process.engine.durable(batch.last_seq, commit_us);
+        }
+        process.appending = Some(Appending { batch, events });
+        world.after(commit_us, Happening::BatchDone { life, begun_us: world.now_us });
+        self.meets_its_doom(world, Moment::InAppend);
+    }
+
+    /// The disk has finished with the batch.
+    pub fn batch_done(&mut self, world: &mut World, life: u64, begun_us: u64) {
+        if life != self.life {
+            return;
+        }
+        let Some(process) = &mut self.process else { return };
+        // The journal's own thread finishes; but in a stopped process nothing does.
+        if process.stopped_until_us > world.now_us {
+            world.at(process.stopped_until_us, Happening::BatchDone { life, begun_us });
+            return;
+        }
+        let Some(appending) = process.appending.take() else { return };
+        if self.errors_due > 0 {
+            self.errors_due = 0;
+            world.count(FaultKind::DiskError);
+            let call = *world.random.pick(&[DiskCall::Write, DiskCall::Sync]);
+            let fault = *world.random.pick(&[Fault::Error, Fault::Full, Fault::Short]);
+            self.disk.fail_nth(call, 1, fault);
+        }
+        if let Err(error) = process.journal.append(&appending.batch.payload) {
+            process.engine.storage_failed();
+            let released = process.engine.released();
+            if !released.replies.is_empty() || !released.events.is_empty() {
+                let sentence = "something left the server after its disk had failed";
+                world.check(Err(Violation::new("durability", sentence)));
+            }
+            world.tell("server", || format!("exits: {error}"));
+            self.doubt(appending, false, world.plant);
+            self.die(world, Death::Process);
+            return;
+        }
+        let last_seq = appending.batch.last_seq;
+        world.tally.grants += appending.events.iter().filter(|event| is_grant(event)).count() as u64;
+        let _ = self.truth.replay(&appending.batch.payload);
+        if world.trace_is_on() {
+            tell_events(world, &appending.events);
+        }
+        let verdict = world.watch.committed(&appending.events);
+        world.check(verdict);
+        if self.meets_its_doom(world, Moment::BeforeReplies) {
+            return;
+        }
+        let Some(process) = &mut self.process else { return };
+        if world.plant != Some(Plant::EarlyReplies) {
+            process.engine.durable(last_seq, world.now_us - begun_us);
+        }
+        for chore in process.journal.chores() {
+            let after_us = world.random.between(10, 3_000_000);
+            world.after(after_us, Happening::ChoreRuns { life, chore: Box::new(chore) });
+        }
+        // The engine hears of it with its next turn.
+        let soon_us = world.random.between(1, 200);
+        self.turn_at(world, world.now_us + soon_us);
+    }
+
+    /// A background chore runs.
+    pub fn run_chore(&mut self, world: &mut World, life: u64, chore: Chore) {
+        if life != self.life {
+            return;
+        }
+        let Some(process) = &mut self.process else { return };
+        if process.stopped_until_us > world.now_us {
+            world.at(process.stopped_until_us, Happening::ChoreRuns { life, chore: Box::new(chore) });
+            return;
+        }
+        let death = if world.random.chance(500) { Death::Power } else { Death::Process };
+        let dies = world.unlucky(world.weather.died_in_chore);
+        let faults = self.disk.counts().faults;
+        if dies {
+            let calls = world.random.below(10);
+            match death {
+                Death::Power => self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::PowerLoss),
+                Death::Process => process.disk.die_after(calls),
+            }
+        }
+        let is_snapshot = chore.kind() == ChoreKind::Snapshot;
+        let done = chore.run(&mut Replay::new(self.plan.limits));
+        let died = process.disk.is_dead() || self.disk.counts().faults > faults;
+        process.disk.die_after(u64::MAX);
+        self.disk.disarm();
+        if died {
+            world.count(FaultKind::DiedInChore);
+            self.die(world, death);
+            return;
+        }
+        if is_snapshot && done.error().is_none() {
+            world.count(FaultKind::Snapshot);
+        }
+        let after_us = world.random.between(1, 500_000);
+        world.after(after_us, Happening::ChoreEnds { life, done: Box::new(done) });
+    }
+
+    /// The journal hears of a chore.
+    pub fn chore_ends(&mut self, world: &mut World, life: u64, done: ChoreDone) {
+        if life != self.life {
+            return;
+        }
+        let Some(process) = &mut self.process else { return };
+        if let Err(error) = process.journal.chore_done(done) {
+            let sentence = format!("a chore failed on a sound disk: {error}");
+            world.check(Err(Violation::new("durability", sentence)));
+        }
+    }
+
+    /// Looks at the whole state: the tables' own invariants, and that a replay gives the same.
+    pub fn inspect(&mut self, world: &mut World) {
+        let Some(process) = &self.process else { return };
+        process.engine.machine().assert_invariants();
+        if process.engine.machine().seq() == self.truth.machine().seq() {
+            let verdict = world.watch.compare("in service", self.truth.machine(), process.engine.machine());
+            world.check(verdict);
+        }
+    }
+}
+
+fn is_grant(event: &Committed) -> bool {
+    matches!(event.event, Event::Granted { .. })
+}

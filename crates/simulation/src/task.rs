@@ -1,0 +1,419 @@
+//! What a client does for one lock: ask for it, stand in line, come back with the same id, hold, renew, stop in time,
+//! give it back, or vanish.
+
+use leasehold_state_machine::answer::{Answer, LeaseView, Outcome, Refusal};
+use leasehold_state_machine::command::{Acquire, Command, Proof, Renew};
+use leasehold_state_machine::ids::{LeaseId, SessionId};
+use leasehold_state_machine::words::{Metadata, RequestId, Wait};
+
+use crate::belief::{Belief, Confirmation, Confirmed};
+use crate::client::{Alarm, Client};
+use crate::faults::FaultKind;
+use crate::invariants;
+use crate::network::{CallId, Network, Purpose};
+use crate::plant::Plant;
+use crate::workload::{self, Wish};
+use crate::world::World;
+
+/// How often a request is repeated before its client gives up.
+const TRIES_MAX: u64 = 6;
+
+/// One lock that a client wants or has.
+#[derive(Debug)]
+pub struct Task {
+    wish: Wish,
+    request_id: Option<RequestId>,
+    pub(crate) session: Option<SessionId>,
+    phase: Phase,
+    tries: u64,
+    round: u64,
+    lease: Option<Held>,
+    belief: Belief,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Asks, or stands in line.
+    Asking,
+    /// Has it, and renews.
+    Holding,
+    /// Gives it back.
+    Ending,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    id: LeaseId,
+    token: u64,
+    ttl_us: u64,
+}
+
+impl Client {
+    /// Begins to want a lock.
+    pub fn begin_task(&mut self, world: &mut World, network: &mut Network) {
+        let wish = workload::wish(&mut world.random);
+        let session = self.session_id().filter(|_| world.random.chance(700));
+        let request_id = wish.with_id.then(|| self.fresh_id());
+        let number = self.fresh();
+        let task = Task {
+            wish,
+            request_id,
+            session,
+            phase: Phase::Asking,
+            tries: 0,
+            round: 0,
+            lease: None,
+            belief: Belief::default(),
+        };
+        self.tasks.insert(number, task);
+        self.ask(world, network, number);
+    }
+
+    fn ask(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        task.tries += 1;
+        let wait = Wait::from_ms(task.wish.wait_ms).unwrap_or_default();
+        let command = Command::Acquire(Acquire {
+            resource: task.wish.resource.clone(),
+            owner: self.owner.clone(),
+            ttl: task.session.is_none().then_some(task.wish.ttl),
+            mode: task.wish.mode,
+            wait,
+            session: task.session,
+            request_id: task.request_id.clone(),
+            metadata: Metadata::default(),
+        });
+        let mut patience_us = wait.us() + world.random.between(300_000, 2_000_000);
+        if task.request_id.is_some() && world.unlucky(250) {
+            // An impatient one hangs up and comes back for its place.
+            patience_us = world.random.between(1_000, 2_000_000);
+        }
+        self.send(world, network, (number, Purpose::Acquire), command, patience_us);
+    }
+
+    /// An attempt had no answer.
+    pub fn acquire_failed(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Asking) else {
+            return;
+        };
+        let stubborn = world.healing || (task.request_id.is_some() && task.tries < TRIES_MAX);
+        if stubborn {
+            let pause_us = if world.random.chance(400) { 0 } else { world.random.between(1_000, 1_000_000) };
+            self.again_after(world, number, pause_us);
+        } else {
+            self.take_back(world, network, number);
+        }
+    }
+
+    fn again_after(&mut self, world: &mut World, number: u64, pause_us: u64) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        task.round += 1;
+        let round = task.round;
+        self.wake_after(world, pause_us, Alarm::Again { task: number, round });
+    }
+
+    /// An alarm set by [`Client::again_after`].
+    pub fn try_again(&mut self, world: &mut World, network: &mut Network, number: u64, round: u64) {
+        let Some(task) = self.tasks.get(&number).filter(|task| task.round == round) else { return };
+        match task.phase {
+            Phase::Asking => self.ask(world, network, number),
+            Phase::Ending => self.give_back(world, network, number),
+            Phase::Holding => {}
+        }
+    }
+
+    /// An answer to an acquire.
+    pub fn acquire_answered(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        number: u64,
+        (_, sent_us): (CallId, u64),
+        outcome: Outcome,
+    ) {
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Asking) else {
+            return;
+        };
+        match outcome {
+            Ok(Answer::Lease(view)) => self.granted(world, network, number, sent_us, &view),
+            Err(Refusal::Busy { retry_ms, .. } | Refusal::Unavailable { retry_ms, .. })
+                if world.healing || task.tries < TRIES_MAX =>
+            {
+                if world.healing {
+                    task.request_id = None;
+                }
+                self.again_after(world, number, retry_ms.min(500) * 1000);
+            }
+            // An older attempt of the same request; the newer one is answered. Or a copy took its place: ask again.
+            Err(Refusal::Cancelled) if task.request_id.is_some() && task.tries < TRIES_MAX => {
+                self.again_after(world, number, 10_000);
+            }
+            // Once the faults have stopped nobody gives up before having had it.
+            Err(_) if world.healing => {
+                let id = self.fresh_id();
+                if let Some(task) = self.tasks.get_mut(&number) {
+                    task.request_id = task.request_id.is_some().then_some(id);
+                    task.session = None;
+                    task.wish.wait_ms = task.wish.wait_ms.max(3000);
+                }
+                self.again_after(world, number, 50_000);
+            }
+            _ => {
+                self.tasks.remove(&number);
+            }
+        }
+    }
+
+    fn granted(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        number: u64,
+        sent_us: u64,
+        view: &LeaseView,
+    ) {
+        let now_us = self.local_us(world);
+        if self.has_ended(view.token) {
+            self.tasks.remove(&number);
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        task.phase = Phase::Holding;
+        task.lease = Some(Held { id: view.lease, token: view.token, ttl_us: view.ttl.us() });
+        let hold_us = if world.healing { task.wish.hold_us.min(2_000_000) } else { task.wish.hold_us };
+        let (id, resource) = (task.request_id.clone(), task.wish.resource.clone());
+        self.wake_after(world, hold_us, Alarm::HoldOver { task: number });
+        // After a long wait a client confirms first: its clock may have drifted too far over the wait.
+        if now_us.saturating_sub(sent_us) > 10 * view.ttl.us() {
+            self.renew_now(world, network, number);
+        } else {
+            self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
+        }
+        if let Some(id) = id
+            && world.unlucky(30)
+        {
+            self.misuse(world, network, id, &resource);
+        }
+    }
+
+    /// The same id with another payload.
+    fn misuse(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        id: RequestId,
+        not: &leasehold_state_machine::resource::Resource,
+    ) {
+        let resource = workload::resource(&mut world.random);
+        if resource == *not {
+            return;
+        }
+        let command = Command::Acquire(Acquire {
+            resource,
+            owner: self.owner.clone(),
+            ttl: None,
+            mode: Default::default(),
+            wait: Wait::default(),
+            session: None,
+            request_id: Some(id),
+            metadata: Metadata::default(),
+        });
+        self.send(world, network, (0, Purpose::OtherPayload), command, 1_000_000);
+    }
+
+    /// An answer confirms a lease.
+    fn confirmed(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        number: u64,
+        sent_us: u64,
+        (renew_after_ms, stop_after_ms): (u64, u64),
+    ) {
+        let now_us = self.local_us(world);
+        if self.believe(world, number, sent_us, stop_after_ms) == Some(Confirmed::TooLate) {
+            self.renew_now(world, network, number);
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        task.round += 1;
+        let round = task.round;
+        let renew_us = (sent_us + renew_after_ms * 1000).saturating_sub(now_us);
+        self.wake_after(world, renew_us, Alarm::Renew { task: number, round });
+    }
+
+    /// Takes in what an answer confirms, and lets the invariants know.
+    pub fn believe(
+        &mut self,
+        world: &mut World,
+        number: u64,
+        sent_us: u64,
+        stop_after_ms: u64,
+    ) -> Option<Confirmed> {
+        let now_us = self.local_us(world);
+        let task = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Holding)?;
+        let lease = task.lease?;
+        let mut answer = Confirmation { sent_us, now_us, stop_after_us: stop_after_ms * 1000 };
+        match world.plant {
+            Some(Plant::BeliefFromArrival) => answer.sent_us = now_us,
+            Some(Plant::BeliefToDeadline) => answer.stop_after_us += lease.ttl_us / 2,
+            _ => {}
+        }
+        let confirmed = task.belief.confirm(answer);
+        if let Confirmed::Until(until_us) = confirmed {
+            let belief = invariants::Belief {
+                token: lease.token,
+                resource: task.wish.resource.clone(),
+                mode: task.wish.mode,
+                until_us: self.clock.real_us(until_us),
+                stopping_us: lease.ttl_us * 35 / 100,
+            };
+            let verdict = world.watch.believes(world.now_us, belief);
+            world.check(verdict);
+        }
+        Some(confirmed)
+    }
+
+    /// The token of a task's lease, if it has one.
+    pub fn token_of(&self, number: u64) -> Option<u64> {
+        Some(self.tasks.get(&number)?.lease?.token)
+    }
+
+    fn renew_now(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        let Some(lease) = task.lease else { return };
+        let mut renew = Renew { proof: self.proof(number, lease), ttl: None, metadata: None };
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        if task.session.is_none() && world.random.chance(60) {
+            renew.ttl = Some(workload::ttl(&mut world.random));
+        }
+        task.round += 1;
+        let round = task.round;
+        let repeat_us = (lease.ttl_us / 24).max(20_000);
+        self.send(world, network, (number, Purpose::Renew), Command::Renew(renew), lease.ttl_us.max(500_000));
+        self.wake_after(world, repeat_us, Alarm::Renew { task: number, round });
+    }
+
+    /// A renewal is due, or is to be repeated.
+    pub fn renew_is_due(&mut self, world: &mut World, network: &mut Network, number: u64, round: u64) {
+        let now_us = self.local_us(world);
+        let Some(task) = self.tasks.get(&number) else { return };
+        if task.phase != Phase::Holding || task.round != round {
+            return;
+        }
+        if task.belief.is_begun() && !task.belief.holds(now_us) {
+            // Lost: the holder has stopped, and the client gives back what may be left.
+            world.tell(&self.name, || format!("has lost the lease of its task {number}"));
+            self.give_back(world, network, number);
+        } else if task.session.is_none() || task.tries.is_multiple_of(5) {
+            self.renew_now(world, network, number);
+        }
+    }
+
+    /// An answer to a renewal.
+    pub fn renew_answered(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        number: u64,
+        sent_us: u64,
+        outcome: Outcome,
+    ) {
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Holding) else {
+            return;
+        };
+        match outcome {
+            Ok(Answer::Lease(view)) => {
+                if let Some(lease) = &mut task.lease {
+                    lease.ttl_us = view.ttl.us();
+                }
+                self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
+            }
+            Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => {}
+            _ => self.forget_task(world, number),
+        }
+    }
+
+    /// It has had the lock for long enough.
+    pub fn hold_is_over(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        if self.tasks.get(&number).is_none_or(|task| task.phase != Phase::Holding) {
+            return;
+        }
+        if world.unlucky(world.weather.client_death) {
+            // It goes away without a word; the belief of whatever it started ends by its clock.
+            world.count(FaultKind::ClientDeath);
+            world.tell(&self.name, || format!("drops its task {number} without a word"));
+            if let Some(session) = self.tasks.remove(&number).and_then(|task| task.session) {
+                // What shares its session was one program with it.
+                self.tasks.retain(|_, task| task.session != Some(session));
+                self.session = None;
+            }
+            return;
+        }
+        self.give_back(world, network, number);
+    }
+
+    /// Stops, and gives the lock back: by release or, with an id, by taking the request back.
+    fn give_back(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        let Some(lease) = task.lease else { return self.take_back(world, network, number) };
+        task.phase = Phase::Ending;
+        task.tries += 1;
+        world.watch.stops(lease.token);
+        if task.request_id.is_some() && world.random.chance(150) {
+            self.take_back(world, network, number);
+            return;
+        }
+        let proof = self.proof(number, lease);
+        self.send(world, network, (number, Purpose::Release), Command::Release(proof), 1_500_000);
+    }
+
+    /// Takes the request back, whatever has become of it.
+    fn take_back(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        let Some(request_id) = task.request_id.clone().filter(|_| world.random.chance(600)) else {
+            self.tasks.remove(&number);
+            return;
+        };
+        if task.phase == Phase::Asking {
+            task.tries = 0;
+        }
+        task.phase = Phase::Ending;
+        let (resource, owner) = (task.wish.resource.clone(), self.owner.clone());
+        let command = Command::Cancel { resource, owner, request_id };
+        self.send(world, network, (number, Purpose::Cancel), command, 1_500_000);
+    }
+
+    /// An answer to a release or a cancel.
+    pub fn end_answered(&mut self, world: &mut World, number: u64, outcome: Outcome) {
+        match outcome {
+            Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => self.end_failed(world, number),
+            _ => self.forget_task(world, number),
+        }
+    }
+
+    /// A release or a cancel had no answer.
+    pub fn end_failed(&mut self, world: &mut World, number: u64) {
+        let Some(task) = self.tasks.get(&number) else { return };
+        if task.tries > 2 * TRIES_MAX {
+            self.forget_task(world, number);
+        } else {
+            self.again_after(world, number, 100_000);
+        }
+    }
+
+    /// The lease is over, and known to be.
+    pub fn forget_task(&mut self, world: &mut World, number: u64) {
+        if let Some(lease) = self.tasks.remove(&number).and_then(|task| task.lease) {
+            world.watch.stops(lease.token);
+        }
+    }
+
+    fn proof(&self, number: u64, lease: Held) -> Proof {
+        let resource = match self.tasks.get(&number) {
+            Some(task) => task.wish.resource.clone(),
+            None => unreachable!("a lease belongs to a task"),
+        };
+        Proof { resource, owner: self.owner.clone(), lease: lease.id, token: lease.token }
+    }
+}

@@ -1,0 +1,75 @@
+//! The proof that the invariants can see: bugs put in on purpose, each of which must be found within a few seeds, and by
+//! an invariant whose business it is.
+
+use leasehold_simulation::{Plant, run_planted};
+
+/// Runs seeds until one fails; gives the seed and the invariant.
+fn caught(plant: Plant, seeds: u64) -> Option<(u64, &'static str)> {
+    (1..=seeds).find_map(|seed| {
+        let violation = run_planted(seed, false, Some(plant)).violation?;
+        Some((seed, violation.invariant))
+    })
+}
+
+fn must_be_caught(plant: Plant, seeds: u64, by: &[&str]) {
+    match caught(plant, seeds) {
+        None => panic!("{plant:?} went unseen for {seeds} seeds"),
+        Some((seed, invariant)) => {
+            println!("{plant:?} is caught by {invariant} at seed {seed}");
+            assert!(
+                by.contains(&invariant),
+                "{plant:?} was caught by {invariant} at seed {seed}, not by {by:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_reply_before_its_batch_is_durable() {
+    must_be_caught(Plant::EarlyReplies, 5, &["durability"]);
+}
+
+#[test]
+fn a_disk_that_lies_about_syncs() {
+    must_be_caught(Plant::LyingDisk, 50, &["durability"]);
+}
+
+#[test]
+fn a_client_that_counts_from_the_arrival_of_the_answer() {
+    must_be_caught(Plant::BeliefFromArrival, 500, &["exclusion"]);
+}
+
+#[test]
+fn a_client_that_believes_to_the_very_deadline() {
+    must_be_caught(Plant::BeliefToDeadline, 200, &["exclusion"]);
+}
+
+#[test]
+fn a_boot_clock_that_runs_ahead_at_a_restart() {
+    must_be_caught(Plant::ClockAheadAtRestart, 50, &["never_early", "exclusion"]);
+}
+
+#[test]
+fn a_data_directory_that_is_lost() {
+    must_be_caught(Plant::ForgottenJournal, 50, &["durability", "fencing"]);
+}
+
+#[test]
+fn an_old_connection_that_detaches_the_new_attempt() {
+    must_be_caught(Plant::DetachesTheNewest, 200, &["fifo"]);
+}
+
+#[test]
+fn request_ids_that_are_ignored() {
+    must_be_caught(Plant::IdsIgnored, 50, &["one_effect"]);
+}
+
+#[test]
+fn a_stop_that_is_counted_as_time() {
+    must_be_caught(Plant::StopsCounted, 300, &["never_early"]);
+}
+
+#[test]
+fn an_engine_that_is_deaf_to_time() {
+    must_be_caught(Plant::DeafToTime, 50, &["progress"]);
+}
