@@ -22,6 +22,7 @@ mod backlog;
 mod metrics;
 mod withheld;
 
+mod history;
 mod recovery;
 mod replay;
 
@@ -41,6 +42,7 @@ pub use clock::{Clock, MachineClock, Reading};
 pub use driver::{DriverOptions, OnEvents, OnNotice, start};
 pub use engine::{Engine, EngineOptions, Released};
 pub use handle::{Failure, Handle};
+pub use history::{History, Moment, MomentKind};
 pub use metrics::{Histogram, HistogramReading, Metrics};
 pub use notice::Notice;
 pub use op::{Op, Purpose};

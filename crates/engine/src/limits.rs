@@ -24,6 +24,9 @@ pub const PIECE_EVENTS: usize = 256;
 /// and their lengths.
 pub const EVENT_BYTES_MAX: usize = 8 << 10;
 
+/// Public events that are kept for watchers that come back, across restarts too: the contract's number.
+pub const HISTORY_EVENTS_MAX: usize = 100_000;
+
 /// Requests of the ordinary lane that are admitted and not yet answered or in line.
 pub const ORDINARY_REQUESTS_MAX: usize = 16_384;
 /// Bytes of those requests.

@@ -10,10 +10,13 @@ use leasehold_state_machine::event::Event;
 use leasehold_state_machine::limits::Limits;
 
 use crate::clock::Reading;
+use crate::history::History;
 use crate::wall::Anchor;
 
 /// The layout of what stands before the machine's own snapshot.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The one before it, without a history; still read.
+const VERSION_WITHOUT_HISTORY: u8 = 1;
 
 /// What the journal adds up to.
 #[derive(Debug)]
@@ -21,6 +24,7 @@ pub struct Replay {
     limits: Limits,
     machine: Machine,
     traces: Traces,
+    history: History,
 }
 
 /// What the batches say beside their events.
@@ -37,7 +41,7 @@ pub struct Traces {
 impl Replay {
     /// An empty state under these limits.
     pub fn new(limits: Limits) -> Replay {
-        Replay { limits, machine: Machine::new(limits), traces: Traces::default() }
+        Replay { limits, machine: Machine::new(limits), traces: Traces::default(), history: History::new() }
     }
 
     /// The state so far.
@@ -48,6 +52,16 @@ impl Replay {
     /// What the batches said beside their events.
     pub fn traces(&self) -> &Traces {
         &self.traces
+    }
+
+    /// What watchers may still hear of.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Takes the history out, for whoever goes on with it after the recovery.
+    pub fn take_history(&mut self) -> History {
+        std::mem::replace(&mut self.history, History::from(self.machine.seq()))
     }
 
     /// Takes it apart: limits, state, traces.
@@ -96,16 +110,23 @@ impl Fold for Replay {
         snapshot.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         let mut from = bytes.as_slice();
         let read = |from: &mut &[u8]| match read_array::<1>(from)? {
-            [VERSION] => Traces::read(from),
+            [VERSION] => Ok((Traces::read(from)?, Some(History::read(from)?))),
+            [VERSION_WITHOUT_HISTORY] => Ok((Traces::read(from)?, None)),
             [version] => Err(CodecError::NewerVersion(version)),
         };
-        self.traces = read(&mut from).map_err(|error| error.to_string())?;
+        let (traces, history) = read(&mut from).map_err(|error| error.to_string())?;
+        self.traces = traces;
         self.machine = Machine::read_snapshot(from, self.limits).map_err(|error| error.to_string())?;
-        Ok(())
+        let seq = self.machine.seq();
+        self.history = history.unwrap_or_else(|| History::from(seq));
+        match self.history.through() {
+            through if through == seq => Ok(()),
+            through => Err(format!("the history ends with event {through}, the state with event {seq}")),
+        }
     }
 
     fn replay(&mut self, payload: &[u8]) -> Result<(), String> {
-        let Replay { machine, traces, .. } = self;
+        let Replay { machine, traces, history, .. } = self;
         let mut gap = None;
         read_batch(payload, &mut |boot_id, stamp, seq, event| {
             if gap.is_some() || seq != machine.seq() + 1 {
@@ -114,6 +135,7 @@ impl Fold for Replay {
             }
             machine.apply(stamp.wall_ms, &event);
             traces.follow(*boot_id, stamp, &event);
+            history.note(seq, stamp.wall_ms, &event);
         })
         .map_err(|error| error.to_string())?;
         match gap {
@@ -125,6 +147,7 @@ impl Fold for Replay {
     fn write_snapshot(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut bytes = vec![VERSION];
         self.traces.write(&mut bytes);
+        self.history.write(&mut bytes);
         self.machine.write_snapshot(&mut bytes);
         out.write_all(&bytes)
     }
@@ -159,6 +182,9 @@ fn read_option<T>(
 
 #[cfg(test)]
 mod tests {
+    use leasehold_state_machine::codec::BatchWriter;
+    use leasehold_state_machine::ids::HashKey;
+
     use super::*;
 
     #[test]
@@ -176,5 +202,25 @@ mod tests {
             assert!(from.is_empty());
             assert!(bytes.len() < 2 || Traces::read(&mut &bytes[..bytes.len() - 1]).is_err());
         }
+    }
+
+    #[test]
+    fn a_snapshot_without_a_history_is_read_and_begins_one() {
+        let mut replay = Replay::new(Limits::default());
+        let mut batch = BatchWriter::new([1; 16]);
+        let stamp = Stamp { raw_us: 1, wall_ms: 2, wall_trusted: true };
+        batch.turn(&stamp, 1, &[(1, Event::Founded { key: HashKey([1, 2]) })]);
+        replay.replay(&batch.take()).unwrap();
+        let mut old = vec![VERSION_WITHOUT_HISTORY];
+        replay.traces.write(&mut old);
+        replay.machine.write_snapshot(&mut old);
+
+        let mut read = Replay::new(Limits::default());
+        read.restore(&mut old.as_slice()).unwrap();
+        assert_eq!((read.machine().seq(), read.traces()), (1, replay.traces()));
+        assert_eq!(*read.history(), History::from(1));
+        let mut newer = old;
+        newer[0] = VERSION + 1;
+        assert!(Replay::new(Limits::default()).restore(&mut newer.as_slice()).unwrap_err().contains("newer"));
     }
 }
