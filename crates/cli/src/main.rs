@@ -30,6 +30,7 @@ enum Command {
     #[command(subcommand)]
     Journal(journal::Journal),
     Backup(backup::Backup),
+    Sim(leasehold_simulation::command::SimArgs),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Journal(journal) => journal.run(),
         Command::Backup(backup) => backup.run(),
+        Command::Sim(sim) => return leasehold_simulation::command::run(sim),
     };
     match done {
         Ok(()) => Status::Success.into(),

@@ -9,5 +9,6 @@ mod configuration;
 mod journal;
 mod kill;
 mod secrets;
+mod sim;
 mod starting;
 mod stopping;
