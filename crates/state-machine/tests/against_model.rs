@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use model::drive::Pair;
 use model::steps::{Step, limits, run};
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 10_000;
 
 fn number_from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))

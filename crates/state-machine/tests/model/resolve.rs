@@ -83,12 +83,14 @@ impl Pair {
                 (Command::Get { resource: resource(&lock) }, Asked::Get { lock })
             }
             What::List => (Command::List(List { limit: 1000, ..List::default() }), Asked::List),
-            What::Break { lock, force, token_of, id: number } => {
-                let lock = resource(lock).text().to_string();
-                let token = match token_of {
-                    Some(back) => Some(newest(&self.grants, *back)?.token),
+            What::Break { lock, lease, only, force, id: number } => {
+                let lease = match lease {
+                    Some(back) => Some(newest(&self.grants, *back)?),
                     None => None,
                 };
+                let lock =
+                    lease.map_or_else(|| resource(lock).text().to_string(), |grant| grant.lock.clone());
+                let token = lease.filter(|_| *only).map(|grant| grant.token);
                 let text = number.map(|number| format!("b{number}"));
                 let command = Break {
                     resource: resource(&lock),

@@ -96,10 +96,12 @@ pub enum What {
         lock: &'static str,
     },
     List,
+    /// Of a lock by its name, or of the lock of a lease; perhaps only the token of that one.
     Break {
         lock: &'static str,
+        lease: Option<Back>,
+        only: bool,
         force: bool,
-        token_of: Option<Back>,
         id: Option<u64>,
     },
     Open {
@@ -173,7 +175,7 @@ pub fn run(seed: u64) -> Vec<Step> {
     let count = 2 + dice.below(6);
     let temper = Temper {
         locks: (0..count).map(|_| dice.pick(&LOCKS)).collect(),
-        sessions: dice.pick(&[0, 20, 60]),
+        sessions: dice.pick(&[0, 30, 80]),
         ids: dice.pick(&[20, 60, 90]),
         shared: dice.pick(&[0, 30, 70]),
         waits: dice.pick(&[20, 60, 90]),
@@ -189,7 +191,7 @@ fn step(dice: &mut Dice, temper: &Temper) -> Step {
         20..22 => Step::AskUnswept { off_us: dice.pick(&[0, 1, 3_000_000]), what: what(dice, temper) },
         22 => Step::Stall { us: dice.pick(&[1, 250_000, 4_000_000]) },
         23 => match dice.below(8) {
-            0 => Step::Pass { us: 600_000_000 },
+            0 => Step::Pass { us: dice.pick(&[599_999_999, 600_000_000]) },
             1 => Step::Pass { us: 3_600_000_000 },
             2..4 => Step::HoldGrants { held: dice.percent(40) },
             _ => Step::SetWall {
@@ -249,13 +251,14 @@ fn what(dice: &mut Dice, temper: &Temper) -> What {
         69..72 => What::Verify { lease: back(dice), lock: dice.maybe(50, |_| lock) },
         72..76 => What::Get { lock },
         76 => What::List,
-        77..81 => What::Break {
+        77..80 => What::Break {
             lock,
-            force: dice.percent(40),
-            token_of: dice.maybe(30, back),
+            lease: dice.maybe(70, back),
+            only: dice.percent(40),
+            force: dice.percent(30),
             id: dice.maybe(temper.ids, |dice| dice.below(5)),
         },
-        81..84 => What::Open { owner, ttl_ms: dice.pick(&TTLS_MS), id: dice.maybe(temper.ids, id) },
+        80..84 => What::Open { owner, ttl_ms: dice.pick(&TTLS_MS), id: dice.maybe(temper.ids, id) },
         84..87 => What::KeepAlive { session: back(dice), seen: dice.maybe(50, |dice| dice.below(4)) },
         87 => What::Close { session: back(dice) },
         88 => What::ListSessions,
