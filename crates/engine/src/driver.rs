@@ -9,22 +9,23 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold_journal::Journal;
-use leasehold_state_machine::answer::{Outcome, Reply};
+use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::command::{Attachment, Command, Request};
 use tokio::sync::oneshot;
 
 use crate::admission::{AdmissionLimits, Permit};
 use crate::clock::Clock;
 use crate::engine::{Engine, Released};
-use crate::handle::{Asked, Failure, Handle, Message, Shared, undelivered};
+use crate::handle::{Admitted, Asked, Failure, Handle, Message, Shared, undelivered};
 use crate::limits::ROOM_RESERVE_BYTES;
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::storage::{Storage, StorageParts, Word};
-use crate::withheld::Told;
+use crate::stream::{Listeners, Way};
+use crate::withheld::{Told, Unasked};
 
-/// Hears events.
-pub type OnEvents = Box<dyn FnMut(&[Told]) + Send>;
+/// Hears events, and may keep them.
+pub type OnEvents = Box<dyn FnMut(Vec<Told>) + Send>;
 /// Hears notices.
 pub type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 
@@ -79,6 +80,7 @@ pub fn start(
         shared: shared.clone(),
         secrets: Secrets::from_system()?,
         calls: HashMap::new(),
+        listeners: Listeners::default(),
         arrivals: Vec::new(),
         on_events: options.on_events,
         on_notice: options.on_notice,
@@ -95,6 +97,8 @@ struct Driver {
     secrets: Secrets,
     /// Who is to be answered.
     calls: HashMap<Attachment, Call>,
+    /// Who wants to hear of sessions' ended leases.
+    listeners: Listeners,
     arrivals: Vec<Request>,
     on_events: OnEvents,
     on_notice: OnNotice,
@@ -102,7 +106,7 @@ struct Driver {
 
 /// A call that waits for its answer.
 struct Call {
-    answer: oneshot::Sender<Outcome>,
+    way: Way,
     /// Given back when the call stands in line: the line has a bound of its own.
     permit: Option<Permit>,
     is_acquire: bool,
@@ -150,6 +154,7 @@ impl Driver {
                         }
                     }
                     Message::Ask(asked) => self.enter(*asked),
+                    Message::Listen(session, listener) => self.listeners.add(session, listener),
                     Message::Tell { attachment, arrived_raw_us, command } => {
                         self.arrive(attachment, arrived_raw_us, command);
                     }
@@ -176,9 +181,10 @@ impl Driver {
     }
 
     fn enter(&mut self, asked: Asked) {
-        let Asked { attachment, arrived_raw_us, command, permit, answer } = asked;
+        let Asked { admitted, way } = asked;
+        let Admitted { attachment, arrived_raw_us, command, permit } = admitted;
         let is_acquire = matches!(command, Command::Acquire(_));
-        self.calls.insert(attachment, Call { answer, permit: Some(permit), is_acquire });
+        self.calls.insert(attachment, Call { way, permit: Some(permit), is_acquire });
         self.arrive(attachment, arrived_raw_us, command);
     }
 
@@ -212,17 +218,29 @@ impl Driver {
         if let Some(batch) = self.engine.take_batch() {
             self.storage.append(batch);
         }
-        let Released { queued, replies, events } = self.engine.released();
+        let Released { queued, unasked, replies, events } = self.engine.released();
         for attachment in queued {
             if let Some(call) = self.calls.get_mut(&attachment) {
                 call.permit = None;
             }
         }
+        for news in unasked {
+            match news {
+                Unasked::Queued(notice) => {
+                    if let Some(call) = self.calls.get(&notice.to) {
+                        call.way.say_queued(notice.position);
+                    }
+                }
+                Unasked::Ended(notice) => self.listeners.say_ended(&notice),
+            }
+        }
+        // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
+        // watches from a number that he was told finds it known.
+        if !events.is_empty() {
+            (self.on_events)(events);
+        }
         for reply in replies {
             self.answer(reply);
-        }
-        if !events.is_empty() {
-            (self.on_events)(&events);
         }
         for notice in self.engine.take_notices() {
             (self.on_notice)(&notice);
@@ -230,10 +248,10 @@ impl Driver {
     }
 
     fn answer(&mut self, reply: Reply) {
-        let Some(Call { answer, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
+        let Some(Call { way, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
         // Whoever hears the answer may ask again at once.
         drop(permit);
-        if let Err(outcome) = answer.send(reply.outcome)
+        if let Some(outcome) = way.send(reply.outcome)
             && is_acquire
             && let Some(lease) = undelivered(&outcome)
         {

@@ -31,7 +31,7 @@ use crate::recovery::{Recovered, Restored, Resumption, resume};
 use crate::replay::Replay;
 use crate::server_time::ServerTime;
 use crate::wall::Wall;
-use crate::withheld::{Told, Withheld};
+use crate::withheld::{Told, Unasked, Withheld};
 
 /// What an engine is started with.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub struct EngineOptions {
 pub struct Released {
     /// Attempts that stand in line from now on. Read these first: an answer to one of them may be among the replies.
     pub queued: Vec<Attachment>,
+    /// What somebody should hear before they ask. Said before the replies.
+    pub unasked: Vec<Unasked>,
     /// Answers.
     pub replies: Vec<Reply>,
     /// What happened.
@@ -225,6 +227,7 @@ impl Engine {
         }
         Released {
             queued: std::mem::take(&mut self.queued),
+            unasked: self.withheld.take_unasked(),
             replies: self.withheld.take_replies(),
             events: self.withheld.take_events(),
         }
@@ -358,6 +361,13 @@ impl Engine {
                 self.metrics.remaining.observe(ms);
             }
             self.withheld.reply(reply, after);
+        }
+        for notice in self.out.queued.drain(..) {
+            self.withheld.unasked(Unasked::Queued(notice), notice.after);
+        }
+        for notice in self.out.ended.drain(..) {
+            let after = notice.after;
+            self.withheld.unasked(Unasked::Ended(notice), after);
         }
         self.take_stock(live);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use leasehold_journal::StorageError;
 use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::{Attachment, Command};
-use leasehold_state_machine::ids::LeaseId;
+use leasehold_state_machine::ids::{LeaseId, SessionId};
 use tokio::sync::{oneshot, watch};
 
 use crate::admission::{Admission, AdmissionLimits, Permit};
@@ -16,6 +16,7 @@ use crate::limits::UNAVAILABLE_RETRY_MS;
 use crate::metrics::Metrics;
 use crate::op::Op;
 use crate::storage::Word;
+use crate::stream::{Listener, Way};
 
 /// Asks the engine.
 #[derive(Clone)]
@@ -67,17 +68,24 @@ pub(crate) enum Message {
         arrived_raw_us: u64,
         command: Command,
     },
+    /// Wants to hear of a session's ended leases.
+    Listen(SessionId, Listener),
     Storage(Word),
     Stop(oneshot::Sender<()>),
 }
 
 /// A request with its way back.
 pub(crate) struct Asked {
+    pub admitted: Admitted,
+    pub way: Way,
+}
+
+/// A request that was let in.
+pub(crate) struct Admitted {
     pub attachment: Attachment,
     pub arrived_raw_us: u64,
     pub command: Command,
     pub permit: Permit,
-    pub answer: oneshot::Sender<Outcome>,
 }
 
 impl Shared {
@@ -106,11 +114,42 @@ impl Shared {
         });
     }
 
+    /// Lets a request in if there is room for it.
+    pub fn admit(&self, command: Command) -> Result<Admitted, Refusal> {
+        let arrived_raw_us = self.clock.raw_us();
+        let op = Op::of(&command);
+        let attachment = self.attachment();
+        if !self.open.load(Ordering::Relaxed) {
+            return Err(STOPPING);
+        }
+        if op.needs_room() && self.short_of_room.load(Ordering::Relaxed) {
+            return Err(NO_ROOM);
+        }
+        let permit = self
+            .admission
+            .admit(&command, attachment.0 ^ arrived_raw_us)
+            .inspect_err(|_| self.metrics.count_busy(op))?;
+        Ok(Admitted { attachment, arrived_raw_us, command, permit })
+    }
+
+    /// Sends what was let in; its answer comes by `way`, which is told if the server has just stopped.
+    pub fn send(&self, admitted: Admitted, way: Way) -> Attachment {
+        let attachment = admitted.attachment;
+        let _ = self.inbox.put(Message::Ask(Box::new(Asked { admitted, way })));
+        attachment
+    }
+
     /// Sends something that has no answer.
     pub fn tell(&self, command: Command) {
         let arrived_raw_us = self.clock.raw_us();
         // When nobody takes it any more, the next recovery finds everybody detached anyway.
         let _ = self.inbox.put(Message::Tell { attachment: self.attachment(), arrived_raw_us, command });
+    }
+
+    /// Lets somebody hear of a session's ended leases.
+    pub fn listen(&self, session: SessionId, listener: Listener) {
+        // A server that stops has nothing more to say.
+        let _ = self.inbox.put(Message::Listen(session, listener));
     }
 
     fn attachment(&self) -> Attachment {
@@ -123,25 +162,11 @@ impl Handle {
     /// at once, and a grant that nobody can ask for again is given back.
     pub async fn ask(&self, command: Command) -> Outcome {
         let shared = &self.shared;
-        let arrived_raw_us = shared.clock.raw_us();
-        let op = Op::of(&command);
-        let attachment = shared.attachment();
-        if !self.is_ready() {
-            return Err(STOPPING);
-        }
-        if op.needs_room() && shared.short_of_room.load(Ordering::Relaxed) {
-            return Err(NO_ROOM);
-        }
-        let permit = shared
-            .admission
-            .admit(&command, attachment.0 ^ arrived_raw_us)
-            .inspect_err(|_| shared.metrics.count_busy(op))?;
+        let is_acquire = Op::of(&command) == Op::Acquire;
+        let admitted = shared.admit(command)?;
         let (answer, receiver) = oneshot::channel();
-        let asked = Asked { attachment, arrived_raw_us, command, permit, answer };
-        if shared.inbox.put(Message::Ask(Box::new(asked))).is_err() {
-            return Err(STOPPING);
-        }
-        let mut attempt = Attempt { shared, attachment, is_acquire: op == Op::Acquire, receiver };
+        let attachment = shared.send(admitted, Way::Once(answer));
+        let mut attempt = Attempt { shared, attachment, is_acquire, receiver };
         // A sender that is dropped without a word belongs to a server that stops.
         (&mut attempt.receiver).await.unwrap_or(Err(STOPPING))
     }
@@ -183,7 +208,7 @@ impl Handle {
     }
 }
 
-const STOPPING: Refusal =
+pub(crate) const STOPPING: Refusal =
     Refusal::Unavailable { why: "the server is stopping", retry_ms: UNAVAILABLE_RETRY_MS };
 const NO_ROOM: Refusal =
     Refusal::Unavailable { why: "the disk is nearly full", retry_ms: UNAVAILABLE_RETRY_MS };

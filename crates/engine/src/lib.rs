@@ -35,6 +35,7 @@ mod secrets;
 mod driver;
 mod handle;
 mod storage;
+mod stream;
 
 pub use admission::{AdmissionLimits, LaneLimits};
 pub use backlog::Batch;
@@ -49,5 +50,6 @@ pub use op::{Op, Purpose};
 pub use recovery::{Recovered, Restored};
 pub use replay::{Replay, Traces};
 pub use secrets::{Secrets, founding_key};
+pub use stream::{Heard, Stream};
 pub use wall::Anchor;
-pub use withheld::Told;
+pub use withheld::{Told, Unasked};

@@ -34,6 +34,8 @@ pub enum Op {
     Detach,
     /// A grant could not be delivered.
     Abandon,
+    /// A stream's client has its answers.
+    Mark,
 }
 
 /// Which bound a request counts against.
@@ -49,7 +51,7 @@ pub enum Purpose {
 
 impl Op {
     /// All of them.
-    pub const ALL: [Op; 14] = [
+    pub const ALL: [Op; 15] = [
         Op::Acquire,
         Op::Renew,
         Op::Release,
@@ -64,6 +66,7 @@ impl Op {
         Op::ListSessions,
         Op::Detach,
         Op::Abandon,
+        Op::Mark,
     ];
 
     /// What a command asks for.
@@ -72,7 +75,7 @@ impl Op {
             Command::Acquire(_) => Op::Acquire,
             Command::Renew(_) => Op::Renew,
             Command::Release(_) => Op::Release,
-            Command::Cancel { .. } => Op::Cancel,
+            Command::Cancel { .. } | Command::CancelNumber { .. } => Op::Cancel,
             Command::Verify { .. } => Op::Verify,
             Command::Get { .. } => Op::Get,
             Command::List(_) => Op::List,
@@ -83,6 +86,7 @@ impl Op {
             Command::ListSessions { .. } => Op::ListSessions,
             Command::Detach { .. } => Op::Detach,
             Command::Abandon { .. } => Op::Abandon,
+            Command::Mark { .. } => Op::Mark,
         }
     }
 
@@ -103,6 +107,7 @@ impl Op {
             Op::ListSessions => "list_sessions",
             Op::Detach => "detach",
             Op::Abandon => "abandon",
+            Op::Mark => "mark",
         }
     }
 
@@ -117,7 +122,8 @@ impl Op {
             | Op::KeepAlive
             | Op::CloseSession
             | Op::Detach
-            | Op::Abandon => Purpose::Upkeep,
+            | Op::Abandon
+            | Op::Mark => Purpose::Upkeep,
         }
     }
 
@@ -155,6 +161,8 @@ pub fn weight_bytes(command: &Command) -> usize {
         Command::Break(wish) => {
             wish.resource.text().len() + wish.reason.text().len() + id_bytes(wish.request_id.as_ref())
         }
+        Command::CancelNumber { client, .. } => client.text().len(),
+        Command::Mark { client, open, .. } => client.text().len() + size_of_val(open.as_slice()),
         Command::ListSessions { cursor, .. } => cursor.as_ref().map_or(0, String::len),
         Command::KeepAlive { .. }
         | Command::CloseSession { .. }
@@ -170,7 +178,10 @@ const REQUEST_BYTES: usize = 512;
 const ENTRY_BYTES: usize = 64;
 
 fn id_bytes(id: Option<&RequestId>) -> usize {
-    id.map_or(0, |id| id.text().len())
+    id.map_or(0, |id| match id {
+        RequestId::Chosen(text) => text.len(),
+        RequestId::Numbered(client, _) => client.text().len(),
+    })
 }
 
 fn proof_bytes(proof: &Proof) -> usize {

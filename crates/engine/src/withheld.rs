@@ -5,9 +5,19 @@ use std::collections::{BTreeMap, VecDeque};
 
 use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::event::{Event, Seq};
+use leasehold_state_machine::{EndedNotice, QueuedNotice};
 
 /// An event as it is told: its number, the wall time of its turn in Unix milliseconds, and what happened.
 pub type Told = (Seq, u64, Event);
+
+/// Something that somebody should hear before they ask.
+#[derive(Clone, Debug)]
+pub enum Unasked {
+    /// An attempt stands in line.
+    Queued(QueuedNotice),
+    /// A lease of a session ended.
+    Ended(EndedNotice),
+}
 
 /// What waits for the disk.
 #[derive(Debug)]
@@ -18,6 +28,8 @@ pub struct Withheld {
     ready: Vec<Reply>,
     /// Replies by the event they wait for.
     replies: BTreeMap<Seq, Vec<Reply>>,
+    /// What nobody asked for, by the event it waits for, in order.
+    unasked: VecDeque<(Seq, Unasked)>,
     /// Events in order.
     events: VecDeque<Told>,
 }
@@ -25,7 +37,13 @@ pub struct Withheld {
 impl Withheld {
     /// Nothing waits, and everything up to `durable` is on disk.
     pub fn after(durable: Seq) -> Withheld {
-        Withheld { durable, ready: Vec::new(), replies: BTreeMap::new(), events: VecDeque::new() }
+        Withheld {
+            durable,
+            ready: Vec::new(),
+            replies: BTreeMap::new(),
+            unasked: VecDeque::new(),
+            events: VecDeque::new(),
+        }
     }
 
     /// Keeps a reply until this event is durable.
@@ -35,6 +53,13 @@ impl Withheld {
         } else {
             self.replies.entry(after).or_default().push(reply);
         }
+    }
+
+    /// Keeps what nobody asked for until this event is durable.
+    pub fn unasked(&mut self, news: Unasked, after: Seq) {
+        // They come in the order of what they rest on, but for the order of their kinds within a turn.
+        let at = self.unasked.partition_point(|(seq, _)| *seq <= after);
+        self.unasked.insert(at, (after, news));
     }
 
     /// Keeps an event until it is durable itself.
@@ -60,6 +85,12 @@ impl Withheld {
         std::mem::take(&mut self.ready)
     }
 
+    /// What nobody asked for and may be said now, in order.
+    pub fn take_unasked(&mut self) -> Vec<Unasked> {
+        let count = self.unasked.partition_point(|(seq, _)| *seq <= self.durable);
+        self.unasked.drain(..count).map(|(_, news)| news).collect()
+    }
+
     /// Events that may be told now, in order.
     pub fn take_events(&mut self) -> Vec<Told> {
         let count = self.events.partition_point(|(seq, _, _)| *seq <= self.durable);
@@ -68,7 +99,7 @@ impl Withheld {
 
     /// Whether anything still waits.
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.replies.is_empty() && self.events.is_empty()
+        self.ready.is_empty() && self.replies.is_empty() && self.unasked.is_empty() && self.events.is_empty()
     }
 }
 

@@ -51,7 +51,7 @@ impl Trail {
     fn listen(&self) -> OnEvents {
         let Trail(told, news) = self.clone();
         Box::new(move |events| {
-            told.lock().unwrap().extend_from_slice(events);
+            told.lock().unwrap().extend(events);
             news.notify_one();
         })
     }

@@ -39,7 +39,7 @@ impl Machine {
             Event::Dequeued { ticket, .. } => {
                 let waiter = self.take_waiter(*ticket);
                 if let Some(mark) = waiter.ask.request {
-                    self.requests.drop_live(&mark.key);
+                    self.requests.drop_live(&mark.name);
                 }
                 self.owners.release(&waiter.ask.owner);
                 self.wake_parked(*ticket);
@@ -115,12 +115,16 @@ impl Machine {
             }
             Event::BreakAnswered { request, tokens, free_in_ms } => {
                 let fate = Fate::Broke((tokens.clone(), *free_in_ms).into());
-                self.requests.retire(request.key, Some(request.payload), fate, self.now.us);
+                self.requests.retire(request.name, Some(request.payload), fate, self.now.us);
             }
             Event::Forgotten { requests_before, tombstones_before } => {
                 self.requests.forget_before(*requests_before);
                 self.tombstones.forget_before(*tombstones_before);
             }
+            Event::Marked { client, answered_through, open } => {
+                self.requests.mark(*client, *answered_through, open, self.now.us);
+            }
+            Event::ClientForgotten { client } => self.requests.forget_client(client),
             Event::Horizon { until_raw_us, length_us } => {
                 self.horizon = Some(Horizon { until_raw_us: *until_raw_us, length_us: *length_us });
             }
@@ -262,7 +266,7 @@ impl Machine {
             }
         }
         if let Some(mark) = lease.ask.request {
-            self.requests.retire(mark.key, Some(mark.payload), Fate::Ended(how), self.now.us);
+            self.requests.retire(mark.name, Some(mark.payload), Fate::Ended(how), self.now.us);
         }
         let check = self.lease_check(name);
         self.tombstones.set(lease.ask.secret, Tombstone { check, how }, self.now.us);
@@ -304,7 +308,7 @@ impl Machine {
         let check = session_check(self.key.unwrap_or_default(), &session.owner);
         self.tombstones.set(session.secret, Tombstone { check, how }, self.now.us);
         if let Some(mark) = session.request {
-            self.requests.retire(mark.key, Some(mark.payload), Fate::Ended(how), self.now.us);
+            self.requests.retire(mark.name, Some(mark.payload), Fate::Ended(how), self.now.us);
         }
         self.drop_drained_session(slot);
     }

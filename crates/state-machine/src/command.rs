@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::ids::{LeaseId, Secret, SessionId};
 use crate::resource::Resource;
-use crate::words::{Metadata, Mode, Owner, Reason, RequestId, Ttl, Wait};
+use crate::words::{ClientId, Metadata, Mode, Owner, Reason, RequestId, Ttl, Wait};
 
 /// Who hears the answer: one attempt of one call on one connection. Never used twice in a process's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +87,22 @@ pub enum Command {
         limit: usize,
         /// Where the page before ended.
         cursor: Option<String>,
+    },
+    /// Take this operation of a stream back.
+    CancelNumber {
+        /// Whose it was.
+        client: ClientId,
+        /// Its number.
+        number: u64,
+    },
+    /// A stream's client has the answers of these numbers; the server may forget them. Has no answer.
+    Mark {
+        /// Whose numbers they are.
+        client: ClientId,
+        /// Every number up to this one has been answered...
+        answered_through: u64,
+        /// ...but for these.
+        open: Vec<u64>,
     },
     /// The connection of an attempt has closed. Has no answer.
     Detach {

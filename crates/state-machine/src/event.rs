@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::ids::{HashKey, Payload, RequestKey, Secret};
+use crate::ids::{ClientKey, HashKey, Payload, RequestName, Secret};
 use crate::resource::Resource;
 use crate::words::{Metadata, Mode, Owner, Reason, Ttl, Wait};
 
@@ -117,7 +117,7 @@ pub enum Event {
     /// A request id was taken back, perhaps before the request itself arrived.
     Cancelled {
         /// The id.
-        request: RequestKey,
+        request: RequestName,
         /// What the cancel found.
         found: CancelFound,
     },
@@ -136,6 +136,21 @@ pub enum Event {
         requests_before: u64,
         /// Tombstones set before this number.
         tombstones_before: u64,
+    },
+    /// A stream's client has the answers of all its numbers up to one, but for some: they are forgotten, and refused
+    /// from now on.
+    Marked {
+        /// The client.
+        client: ClientKey,
+        /// The highest number answered.
+        answered_through: u64,
+        /// Numbers up to there that are still open, in order.
+        open: Vec<u64>,
+    },
+    /// A stream's client has not been heard of for long: its mark is forgotten.
+    ClientForgotten {
+        /// The client.
+        client: ClientKey,
     },
     /// Up to when grants and renewals may be answered.
     Horizon {
@@ -185,7 +200,7 @@ pub enum Under {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestMark {
     /// The id.
-    pub key: RequestKey,
+    pub name: RequestName,
     /// What was asked, wait apart.
     pub payload: Payload,
 }
@@ -307,6 +322,8 @@ impl Event {
             Event::Cancelled { .. } => "cancelled",
             Event::BreakAnswered { .. } => "break_answered",
             Event::Forgotten { .. } => "forgotten",
+            Event::Marked { .. } => "marked",
+            Event::ClientForgotten { .. } => "client_forgotten",
             Event::Horizon { .. } => "horizon",
             Event::GrantsHeld { .. } => "grants_held",
             Event::GrantsResumed => "grants_resumed",

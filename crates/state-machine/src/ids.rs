@@ -11,7 +11,7 @@ use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
 
 use crate::invalid::Invalid;
 use crate::limits::ID_TEXT_BYTES_MAX;
-use crate::words::{Owner, RequestId};
+use crate::words::{ClientId, Owner, RequestId};
 
 /// 128 random bits. Never shown: its `Debug` keeps quiet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,28 +128,52 @@ pub struct HashKey(pub [u64; 2]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestKey(pub [u64; 2]);
 
+/// A stream's client as memory knows it: a keyed 128-bit hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientKey(pub [u64; 2]);
+
+/// A request id of either kind as memory knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RequestName {
+    /// An id that its owner chose.
+    Chosen(RequestKey),
+    /// A number that a client of a stream counted.
+    Numbered(ClientKey, u64),
+}
+
 /// What a request asked for, wait apart, as a keyed hash: the same id with another payload is told so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload(pub u64);
 
 impl HashKey {
-    /// The key under which this owner's request id is remembered.
-    pub fn request(&self, owner: &Owner, id: &RequestId) -> RequestKey {
-        self.request_of(owner.text(), id)
+    /// The name under which this owner's request id is remembered.
+    pub fn request(&self, owner: &Owner, id: &RequestId) -> RequestName {
+        match id {
+            RequestId::Chosen(text) => RequestName::Chosen(RequestKey(self.pair([owner.text(), text]))),
+            RequestId::Numbered(client, number) => RequestName::Numbered(self.client(client), *number),
+        }
     }
 
-    /// A request that has no owner, such as a break.
-    pub fn ownerless_request(&self, id: &RequestId) -> RequestKey {
-        // No owner is empty, so this cannot meet anybody's id.
-        self.request_of("", id)
+    /// The name of a request that has no owner, such as a break. No owner is empty, so it cannot meet anybody's id.
+    pub fn ownerless_request(&self, id: &RequestId) -> RequestName {
+        match id {
+            RequestId::Chosen(text) => RequestName::Chosen(RequestKey(self.pair(["", text]))),
+            RequestId::Numbered(client, number) => RequestName::Numbered(self.client(client), *number),
+        }
     }
 
-    fn request_of(&self, owner: &str, id: &RequestId) -> RequestKey {
+    /// The key under which a stream's client is remembered.
+    pub fn client(&self, client: &ClientId) -> ClientKey {
+        ClientKey(self.pair(["client", client.text()]))
+    }
+
+    fn pair(&self, parts: [&str; 2]) -> [u64; 2] {
         let mut hasher = SipHasher13x128::new_with_keys(self.0[0], self.0[1]);
-        put(&mut hasher, owner.as_bytes());
-        put(&mut hasher, id.text().as_bytes());
+        for part in parts {
+            put(&mut hasher, part.as_bytes());
+        }
         let hash = hasher.finish128();
-        RequestKey([hash.h1, hash.h2])
+        [hash.h1, hash.h2]
     }
 
     /// A fingerprint of the parts, each kept apart from the next.

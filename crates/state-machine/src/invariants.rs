@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::event::{Ticket, Under};
+use crate::ids::RequestName;
 use crate::machine::Machine;
 use crate::records::Presence;
 use crate::requests::Fate;
@@ -101,11 +102,29 @@ impl Machine {
         let sessions = self.sessions.iter().filter(|(_, session)| session.over.is_none());
         let sessions = sessions.filter_map(|(slot, s)| Some((s.request?, Fate::Session(slot))));
         for (mark, fate) in leases.chain(waiters).chain(sessions) {
-            let known = self.requests.get(&mark.key);
-            assert!(known.is_some_and(|known| known.fate == fate), "a live request is found by its id");
-            live += 1;
+            if self.requests.has_forgotten(&mark.name) {
+                continue;
+            }
+            let known = self.requests.get(&mark.name);
+            let orphan = matches!(mark.name, RequestName::Numbered(client, _) if !self.requests.clients.contains_key(&client));
+            assert!(
+                orphan || known.is_some_and(|known| known.fate == fate),
+                "a live request is found by its id"
+            );
+            live += usize::from(matches!(mark.name, RequestName::Chosen(_)));
         }
-        assert_eq!(live + self.requests.retired.len(), self.requests.len(), "ids are live or retired");
+        let chosen = self.requests.chosen_len();
+        assert_eq!(live + self.requests.retired.len(), chosen, "ids are live or retired");
+        let numbered: usize = self.requests.clients.values().map(|client| client.known.len()).sum();
+        assert_eq!(chosen + numbered, self.requests.len(), "known ids are counted");
+        for client in self.requests.clients.values() {
+            assert!(
+                client.known.keys().all(|number| !client.has_forgotten(*number)),
+                "what is forgotten is gone"
+            );
+            let through = client.answered_through;
+            assert!(client.open.iter().all(|number| *number <= through), "open numbers lie below the mark");
+        }
     }
 
     /// A waiter that somebody waits behind is granted, looked at, or parked on something that is in its way.

@@ -46,4 +46,4 @@ pub mod machine;
 mod snapshot;
 
 pub use decide::Rearm;
-pub use machine::{Counts, Horizon, Machine, Output};
+pub use machine::{Counts, EndedNotice, Horizon, Machine, Output, QueuedNotice};

@@ -14,6 +14,13 @@ pub const METADATA_ENTRIES_MAX: usize = 16;
 pub const METADATA_BYTES_MAX: usize = 4096;
 /// A request id is 1 to this many visible ASCII characters.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
+/// Numbers below the highest answered one that a client of a stream may still have open.
+pub const OPEN_NUMBERS_MAX: usize = 1024;
+/// Numbers of one client that are remembered because it has not yet said that it has their answers: those it may have
+/// open, and as many again in flight on each of a few streams.
+pub const CLIENT_NUMBERS_MAX: usize = 8 * OPEN_NUMBERS_MAX;
+/// Clients of streams whose marks are remembered.
+pub const CLIENTS_MAX: usize = 100_000;
 /// A lease or session id is at most this long on the wire.
 pub const ID_TEXT_BYTES_MAX: usize = 64;
 /// The reason of a break is 1 to this many bytes: it is kept in the journal and in the audit trail.

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use crate::answer::{Outcome, Reply};
+use crate::answer::{EndedView, Outcome, Reply};
 use crate::command::Attachment;
 use crate::event::{Ending, Event, Seq, Ticket, Under};
-use crate::ids::HashKey;
+use crate::ids::{ClientKey, HashKey, SessionId};
 use crate::keyed::Keyed;
 use crate::limits::Limits;
 use crate::owners::Owners;
@@ -61,6 +61,9 @@ pub struct Machine {
     pub(crate) slice: usize,
     /// When the oldest answers were last forgotten.
     pub(crate) forgot_us: u64,
+    /// When clients of streams were last looked over for those not heard of any more, and how far that has come.
+    pub(crate) looked_over_us: u64,
+    pub(crate) looked_over: Option<ClientKey>,
 }
 
 /// The journaled time up to which the server may answer grants and renewals.
@@ -79,8 +82,34 @@ pub struct Output {
     pub events: Vec<(Seq, Event)>,
     /// Who is to be told what, once it is durable.
     pub replies: Vec<Reply>,
+    /// Who stands in line from now on.
+    pub queued: Vec<QueuedNotice>,
+    /// Which sessions' owners should hear of an ended lease before they ask.
+    pub ended: Vec<EndedNotice>,
     /// How late each expiry was noticed.
     pub expiry_lag_us: Vec<u64>,
+}
+
+/// An attempt stands in line; its answer comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuedNotice {
+    /// Which attempt.
+    pub to: Attachment,
+    /// Its place among those who wait for exactly the same, from 1.
+    pub position: u64,
+    /// The newest event that this depends on.
+    pub after: Seq,
+}
+
+/// A lease of an opened session ended otherwise than by its own release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedNotice {
+    /// Whose.
+    pub session: SessionId,
+    /// Which, and why.
+    pub ended: EndedView,
+    /// The newest event that this depends on.
+    pub after: Seq,
 }
 
 /// How many of everything there are.
@@ -129,6 +158,8 @@ impl Machine {
             closing: VecDeque::new(),
             slice: 0,
             forgot_us: 0,
+            looked_over_us: 0,
+            looked_over: None,
         }
     }
 
@@ -203,8 +234,21 @@ impl Machine {
 
     /// Takes an event in and puts it out: the only way in which a decision changes what is journaled.
     pub(crate) fn emit(&mut self, event: Event, out: &mut Output) {
+        let session = match &event {
+            Event::Broken { lease, .. } | Event::Released { lease, .. } => {
+                self.leases.get(lease.slot).map(|lease| lease.ask.under)
+            }
+            _ => None,
+        };
         self.apply(self.now.wall_ms, &event);
         out.events.push((self.seq, event));
+        if let Some(Under::Session(slot)) = session
+            && let Some(session) = self.sessions.get(slot)
+            && let Some(ended) = session.ended.last().filter(|ended| ended.seq == self.seq)
+        {
+            let session = SessionId::Opened { slot, secret: session.secret };
+            out.ended.push(EndedNotice { session, ended: ended.view(), after: self.seq });
+        }
     }
 
     /// Tells somebody something that depends on everything decided so far.

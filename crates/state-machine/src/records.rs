@@ -4,6 +4,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::answer::EndedView;
 use crate::command::Attachment;
 use crate::event::{Ask, Ending, LeaseName, RequestMark, Seq, Ticket};
 use crate::ids::Secret;
@@ -75,6 +76,13 @@ pub(crate) struct EndedLease {
     pub(crate) token: u64,
     pub(crate) why: EndedWhy,
     pub(crate) seq: Seq,
+}
+
+impl EndedLease {
+    pub(crate) fn view(&self) -> EndedView {
+        let EndedLease { resource, token, why, seq } = self;
+        EndedView { resource: resource.clone(), token: *token, reason: why.text(), seq: *seq }
+    }
 }
 
 /// Why it ended.

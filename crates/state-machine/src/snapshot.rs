@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use crate::codec::*;
 use crate::event::Under;
-use crate::ids::HashKey;
+use crate::ids::{ClientKey, HashKey, RequestName};
 use crate::limits::Limits;
 use crate::machine::{Horizon, Machine};
 use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
-use crate::requests::{Fate, Known};
+use crate::requests::{Client, Fate, Known};
 use crate::resource::Resource;
 use crate::tombstones::Tombstone;
 
@@ -30,6 +30,11 @@ impl Machine {
         });
         put_option(out, self.grants_held_ms, put_number);
 
+        put_number(out, self.requests.clients.len() as u64);
+        for (key, client) in &self.requests.clients {
+            put_pair(out, key.0);
+            put_client(out, client);
+        }
         put_number(out, self.sessions.len() as u64);
         for (slot, session) in self.sessions.iter() {
             put_number(out, u64::from(slot));
@@ -57,7 +62,7 @@ impl Machine {
         put_number(out, self.requests.retired.len() as u64);
         for key in self.requests.retired.keys() {
             put_pair(out, key.0);
-            if let Some(known) = self.requests.get(key) {
+            if let Some(known) = self.requests.get(&RequestName::Chosen(*key)) {
                 put_known(out, known);
             }
         }
@@ -90,6 +95,10 @@ impl Machine {
         machine.horizon =
             from.option(|from| Ok(Horizon { until_raw_us: from.number()?, length_us: from.number()? }))?;
         machine.grants_held_ms = from.option(Reader::number)?;
+        for _ in 0..from.count()? {
+            let key = from.client_key()?;
+            machine.restore_client(key, &mut from)?;
+        }
         for _ in 0..from.count()? {
             let slot = from.number_u32()?;
             let session = get_session(&mut from)?;
@@ -129,7 +138,7 @@ impl Machine {
         for _ in 0..from.count()? {
             let key = from.request_key()?;
             let known = get_known(&mut from)?;
-            machine.requests.retire(key, known.payload, known.fate, 0);
+            machine.requests.retire(RequestName::Chosen(key), known.payload, known.fate, 0);
         }
         let first = from.number()?;
         machine.tombstones.set.start_at(first);
@@ -140,6 +149,18 @@ impl Machine {
         }
         from.finish()?;
         Ok(machine)
+    }
+
+    fn restore_client(&mut self, key: ClientKey, from: &mut Reader<'_>) -> Result<(), CodecError> {
+        let answered_through = from.number()?;
+        let open = get_numbers(from)?;
+        self.requests.mark(key, answered_through, &open, 0);
+        for _ in 0..from.count()? {
+            let name = RequestName::Numbered(key, from.number()?);
+            let known = get_known(from)?;
+            self.requests.retire(name, known.payload, known.fate, 0);
+        }
+        Ok(())
     }
 
     fn restore_session(&mut self, slot: u32, session: Session) -> Result<(), CodecError> {
@@ -186,6 +207,19 @@ impl Machine {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// A client's mark and what became of those of its numbers that are over; the living are found elsewhere.
+fn put_client(out: &mut Vec<u8>, client: &Client) {
+    put_number(out, client.answered_through);
+    let open: Vec<u64> = client.open.iter().copied().collect();
+    put_numbers(out, &open);
+    let over = || client.known.iter().filter(|(_, known)| !known.fate.is_live());
+    put_number(out, over().count() as u64);
+    for (number, known) in over() {
+        put_number(out, *number);
+        put_known(out, known);
     }
 }
 

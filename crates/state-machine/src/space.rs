@@ -12,6 +12,9 @@ use crate::intervals::{Interval, Intervals};
 use crate::resource::{Bytes, Kind, Resource, ancestors};
 use crate::words::Mode;
 
+/// How many later waiters are counted one by one when somebody who comes back asks for its place.
+const LATER_MAX: usize = 10_000;
+
 /// What a standing thing means to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -409,6 +412,13 @@ impl Space {
     /// Waiters on exactly this resource.
     pub(crate) fn waiters_on(&self, resource: &Resource) -> usize {
         self.places.get(resource).map_or(0, |place| place.crowd.waiters())
+    }
+
+    /// The place of a waiter among those on exactly this resource, from 1. The newest, who asks most, is found at once.
+    pub(crate) fn place_in_line(&self, resource: &Resource, ticket: Ticket) -> usize {
+        let Some(Place { crowd: Crowd::Many(sets), .. }) = self.places.get(resource) else { return 1 };
+        let line = sets.sets[1..].iter().flatten();
+        line.map(|set| set.len() - set.range(ticket..).take(LATER_MAX).count()).sum::<usize>() + 1
     }
 
     /// Slots of the leases on exactly this resource, oldest first.

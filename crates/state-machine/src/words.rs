@@ -1,6 +1,7 @@
 //! The checked words of a request: owners, modes, metadata, durations, reasons. A value of these types is always
 //! within its bounds, so nothing behind the door checks again.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -139,23 +140,53 @@ impl Wait {
 
 /// A caller's id for one request, so that a retry has no second effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RequestId(Box<str>);
+pub enum RequestId {
+    /// Chosen by its owner, and its owner's own.
+    Chosen(Box<str>),
+    /// The number of an operation on a stream, which counts up for each client.
+    Numbered(ClientId, u64),
+}
 
 impl RequestId {
     /// Checks a `request_id`.
     pub fn parse(text: &str) -> Result<RequestId, Invalid> {
-        let visible = text.bytes().all(|b| b.is_ascii_graphic());
-        if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX || !visible {
-            let problem = format!("a request id is 1 to {REQUEST_ID_BYTES_MAX} visible ASCII characters");
-            return Err(Invalid::new("request_id", problem));
+        check_visible("request_id", text)?;
+        Ok(RequestId::Chosen(text.into()))
+    }
+
+    /// The text as it was given; a number follows its client's.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            RequestId::Chosen(text) => Cow::Borrowed(text),
+            RequestId::Numbered(client, number) => format!("{} {number}", client.text()).into(),
         }
-        Ok(RequestId(text.into()))
+    }
+}
+
+/// Who counts the numbers of operations on a stream: random, new for each process of a client. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientId(Arc<str>);
+
+impl ClientId {
+    /// Checks a `client_id`.
+    pub fn parse(text: &str) -> Result<ClientId, Invalid> {
+        check_visible("client_id", text)?;
+        Ok(ClientId(text.into()))
     }
 
     /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.0
     }
+}
+
+fn check_visible(field: &'static str, text: &str) -> Result<(), Invalid> {
+    let visible = text.bytes().all(|b| b.is_ascii_graphic());
+    if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX || !visible {
+        let problem = format!("an id is 1 to {REQUEST_ID_BYTES_MAX} visible ASCII characters");
+        return Err(Invalid::new(field, problem));
+    }
+    Ok(())
 }
 
 /// Why an operator broke a lock. Required, and kept.

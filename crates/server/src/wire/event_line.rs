@@ -62,6 +62,8 @@ impl<'a> From<&'a Event> for Told<'a> {
             | Event::Cancelled { .. }
             | Event::BreakAnswered { .. }
             | Event::Forgotten { .. }
+            | Event::Marked { .. }
+            | Event::ClientForgotten { .. }
             | Event::Horizon { .. }
             | Event::GrantsHeld { .. }
             | Event::GrantsResumed => Told { kind, ..Told::default() },

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::primitive::*;
 use crate::event::{Ask, CancelFound, Departure, Ending, Event, LeaseName, Release, RequestMark, Under};
-use crate::ids::HashKey;
+use crate::ids::{HashKey, RequestName};
 use crate::words::{Reason, Wait};
 
 /// Appends the event's bytes.
@@ -89,7 +89,7 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
         }
         Event::Cancelled { request, found } => {
             out.push(12);
-            put_pair(out, request.0);
+            put_name(out, *request);
             put_found(out, *found);
         }
         Event::BreakAnswered { request, tokens, free_in_ms } => {
@@ -113,6 +113,16 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
             put_number(out, *for_ms);
         }
         Event::GrantsResumed => out.push(17),
+        Event::Marked { client, answered_through, open } => {
+            out.push(18);
+            put_pair(out, client.0);
+            put_number(out, *answered_through);
+            put_numbers(out, open);
+        }
+        Event::ClientForgotten { client } => {
+            out.push(19);
+            put_pair(out, client.0);
+        }
     }
 }
 
@@ -172,7 +182,7 @@ pub fn decode_event(from: &mut Reader<'_>) -> Result<Event, CodecError> {
         },
         10 => Event::SessionEnded { slot: from.number_u32()?, owner: from.owner()?, how: get_ending(from)? },
         11 => Event::Seen { slot: from.number_u32()?, through: from.number()? },
-        12 => Event::Cancelled { request: from.request_key()?, found: get_found(from)? },
+        12 => Event::Cancelled { request: get_name(from)?, found: get_found(from)? },
         13 => Event::BreakAnswered {
             request: get_mark(from)?,
             tokens: get_numbers(from)?,
@@ -182,6 +192,12 @@ pub fn decode_event(from: &mut Reader<'_>) -> Result<Event, CodecError> {
         15 => Event::Horizon { until_raw_us: from.number()?, length_us: from.number()? },
         16 => Event::GrantsHeld { for_ms: from.number()? },
         17 => Event::GrantsResumed,
+        18 => Event::Marked {
+            client: from.client_key()?,
+            answered_through: from.number()?,
+            open: get_numbers(from)?,
+        },
+        19 => Event::ClientForgotten { client: from.client_key()? },
         tag => return Err(CodecError::UnknownTag("an event", tag)),
     })
 }
@@ -222,12 +238,34 @@ pub(crate) fn get_ask(from: &mut Reader<'_>) -> Result<Ask, CodecError> {
 }
 
 pub(crate) fn put_mark(out: &mut Vec<u8>, mark: RequestMark) {
-    put_pair(out, mark.key.0);
+    put_name(out, mark.name);
     put_payload(out, mark.payload);
 }
 
 pub(crate) fn get_mark(from: &mut Reader<'_>) -> Result<RequestMark, CodecError> {
-    Ok(RequestMark { key: from.request_key()?, payload: from.payload()? })
+    Ok(RequestMark { name: get_name(from)?, payload: from.payload()? })
+}
+
+fn put_name(out: &mut Vec<u8>, name: RequestName) {
+    match name {
+        RequestName::Chosen(key) => {
+            out.push(0);
+            put_pair(out, key.0);
+        }
+        RequestName::Numbered(client, number) => {
+            out.push(1);
+            put_pair(out, client.0);
+            put_number(out, number);
+        }
+    }
+}
+
+fn get_name(from: &mut Reader<'_>) -> Result<RequestName, CodecError> {
+    match from.byte()? {
+        0 => Ok(RequestName::Chosen(from.request_key()?)),
+        1 => Ok(RequestName::Numbered(from.client_key()?, from.number()?)),
+        tag => Err(CodecError::UnknownTag("a request id", tag)),
+    }
 }
 
 pub(crate) fn put_ending(out: &mut Vec<u8>, how: Ending) {

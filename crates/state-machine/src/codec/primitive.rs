@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::ids::{Payload, RequestKey, Secret};
+use crate::ids::{ClientKey, Payload, RequestKey, Secret};
 use crate::resource::Resource;
 use crate::words::{Metadata, Mode, Owner, Ttl};
 
@@ -135,6 +135,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn request_key(&mut self) -> Result<RequestKey, CodecError> {
         self.pair().map(RequestKey)
+    }
+
+    pub(crate) fn client_key(&mut self) -> Result<ClientKey, CodecError> {
+        self.pair().map(ClientKey)
     }
 
     pub(crate) fn payload(&mut self) -> Result<Payload, CodecError> {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::answer::Refusal;
 use crate::command::{Acquire, Request};
 use crate::event::{Ask, Event, RequestMark, Under};
-use crate::ids::SessionId;
+use crate::ids::{RequestName, SessionId};
 use crate::invalid::Invalid;
 use crate::machine::{Machine, Output};
 use crate::requests::{Fate, Known};
@@ -36,8 +36,8 @@ impl Machine {
                 Err(refusal) => return refusal.into(),
             },
         };
-        if mark.is_some() && !self.room_for_a_request_id(out) {
-            return self.busy("all request ids kept are too young to forget", request).into();
+        if let Some(refusal) = mark.and_then(|mark| self.no_room_for(&mark.name, request.secret, out)) {
+            return refusal.into();
         }
         if self.leases.len() >= self.limits.leases_max {
             return self.busy("the limit of leases is reached", request).into();
@@ -83,6 +83,7 @@ impl Machine {
         self.emit(Event::Queued { ticket, wait, ask }, out);
         self.attach(ticket, request.attachment, request.arrived_raw_us, wait, out);
         self.look_on_arrival(ticket, wait, out);
+        self.tell_queued(ticket, out);
         Judged::Done
     }
 
@@ -105,6 +106,7 @@ impl Machine {
                 }
                 self.attach(ticket, request.attachment, request.arrived_raw_us, wanted.wait, out);
                 self.look_on_arrival(ticket, wanted.wait, out);
+                self.tell_queued(ticket, out);
                 Some(Judged::Done)
             }
             Fate::Lease(slot) => {
@@ -124,8 +126,18 @@ impl Machine {
     }
 
     /// What is known of a request id, or that it was used for something else.
-    pub(crate) fn known(&self, mark: &RequestMark) -> Option<Result<Known, Refusal>> {
-        let known = self.requests.get(&mark.key)?;
+    pub(crate) fn known(&mut self, mark: &RequestMark) -> Option<Result<Known, Refusal>> {
+        if let RequestName::Numbered(client, _) = &mark.name
+            && let Some(client) = self.requests.clients.get_mut(client)
+        {
+            client.heard_us = self.now.us;
+        }
+        if self.requests.has_forgotten(&mark.name) {
+            return Some(Err(Refusal::NotFound(
+                "this number was answered, and is forgotten as its client asked",
+            )));
+        }
+        let known = self.requests.get(&mark.name)?;
         if matches!(known.fate, Fate::Cancelled(_)) {
             return Some(Ok(known.clone()));
         }
@@ -136,7 +148,7 @@ impl Machine {
     /// A request id with what is asked under it.
     pub(crate) fn mark(&self, owner: &Owner, id: &RequestId, parts: &[Vec<u8>]) -> RequestMark {
         let key = self.hash_key();
-        RequestMark { key: key.request(owner, id), payload: key.payload(parts.iter().map(Vec::as_slice)) }
+        RequestMark { name: key.request(owner, id), payload: key.payload(parts.iter().map(Vec::as_slice)) }
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::answer::{Answer, Refusal};
 use crate::command::Break;
 use crate::event::{Event, RequestMark};
+use crate::ids::Secret;
 use crate::limits::BREAK_LEASES_MAX;
 use crate::machine::{Machine, Output};
 use crate::requests::Fate;
@@ -30,11 +31,11 @@ impl Machine {
                         _ => other_payload().into(),
                     };
                 }
-                None if !self.room_for_a_request_id(out) => {
-                    let what = "all request ids kept are too young to forget";
-                    return Refusal::Busy { what, retry_ms: 1000 }.into();
+                None => {
+                    if let Some(refusal) = self.no_room_for(&mark.name, Secret([0; 2]), out) {
+                        return refusal.into();
+                    }
                 }
-                None => {}
             }
         }
         let mut free_at_us = self.now.us;
@@ -105,6 +106,6 @@ impl Machine {
             wanted.token.unwrap_or(0).to_le_bytes().into(),
         ];
         let payload = key.payload(parts.iter().map(Vec::as_slice));
-        Some(RequestMark { key: key.ownerless_request(id), payload })
+        Some(RequestMark { name: key.ownerless_request(id), payload })
     }
 }

@@ -1,14 +1,19 @@
 //! What must be done without being asked: ending what is due, clearing away what ended sessions leave, looking at the
 //! rule again, forgetting. In slices, so that a million things due at one instant keep nobody waiting.
 
+use alloc::vec::Vec;
+use core::ops::Bound;
+
 use crate::answer::Refusal;
 use crate::command::Request;
 use crate::event::{Departure, Event};
-use crate::ids::Secret;
-use crate::limits::{REMEMBER_US, REMEMBER_US_MIN, SLICE, TOMBSTONES_MAX};
+use crate::ids::{RequestName, Secret};
+use crate::limits::{CLIENT_NUMBERS_MAX, CLIENTS_MAX, REMEMBER_US, REMEMBER_US_MIN, SLICE, TOMBSTONES_MAX};
 use crate::machine::{Machine, Output};
 use crate::timers::Due;
 
+/// How often clients of streams are looked over.
+const LOOK_OVER_EVERY_US: u64 = 60_000_000;
 /// Old answers are forgotten in strides of this length, not one by one.
 const FORGET_EVERY_US: u64 = 1_000_000;
 
@@ -20,6 +25,7 @@ impl Machine {
         self.clear_away(out);
         self.look_again(out);
         self.forget_old(out);
+        self.forget_clients(out);
         let more = self.next_due_us().is_some_and(|due_us| due_us <= self.now.us);
         // What was not used here is not added to what requests may use.
         self.slice = SLICE;
@@ -32,7 +38,8 @@ impl Machine {
             return Some(self.now.us);
         }
         let first = self.timers.first().map(|(due_us, _)| due_us);
-        first.into_iter().chain(self.forget_due_us()).min()
+        let clients = (!self.requests.clients.is_empty()).then_some(self.looked_over_us + LOOK_OVER_EVERY_US);
+        first.into_iter().chain(self.forget_due_us()).chain(clients).min()
     }
 
     fn end_due(&mut self, out: &mut Output) {
@@ -115,8 +122,55 @@ impl Machine {
         }
     }
 
-    /// Makes room for one more request id if that is allowed.
-    pub(crate) fn room_for_a_request_id(&mut self, out: &mut Output) -> bool {
+    /// Looks over a slice of the clients of streams and forgets those not heard of for long. Whoever has something
+    /// that lives is kept.
+    fn forget_clients(&mut self, out: &mut Output) {
+        if self.now.us < self.looked_over_us + LOOK_OVER_EVERY_US || self.requests.clients.is_empty() {
+            return;
+        }
+        let from = self.looked_over.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.requests.clients.range((from, Bound::Unbounded)).take(SLICE);
+        let mut looks = 0;
+        let mut gone = Vec::new();
+        for (key, client) in range {
+            looks += 1;
+            self.looked_over = Some(*key);
+            let silent = client.heard_us + REMEMBER_US <= self.now.us;
+            if silent && !client.known.values().any(|known| known.fate.is_live()) {
+                gone.push(*key);
+            }
+        }
+        for client in gone {
+            self.emit(Event::ClientForgotten { client }, out);
+        }
+        if looks < SLICE {
+            self.looked_over = None;
+            self.looked_over_us = self.now.us;
+        }
+    }
+
+    /// Why one more request id cannot be remembered, if it cannot.
+    pub(crate) fn no_room_for(
+        &mut self,
+        name: &RequestName,
+        drawn: Secret,
+        out: &mut Output,
+    ) -> Option<Refusal> {
+        let what = match name {
+            RequestName::Chosen(_) if self.room_for_a_chosen_id(out) => return None,
+            RequestName::Chosen(_) => "all request ids kept are too young to forget",
+            RequestName::Numbered(client, _) => match self.requests.clients.get(client) {
+                Some(client) if client.known.len() < CLIENT_NUMBERS_MAX => return None,
+                Some(_) => "too many numbers of this client are open: name the answered ones",
+                None if self.requests.clients.len() < CLIENTS_MAX => return None,
+                None => "the limit of streams' clients is reached",
+            },
+        };
+        Some(Refusal::Busy { what, retry_ms: self.retry_ms(1000, drawn) })
+    }
+
+    /// Makes room for one more chosen id if that is allowed.
+    fn room_for_a_chosen_id(&mut self, out: &mut Output) -> bool {
         let retired = &self.requests.retired;
         if retired.len() < self.limits.request_ids_max {
             return true;

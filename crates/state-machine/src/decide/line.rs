@@ -9,7 +9,7 @@ use crate::command::Attachment;
 use crate::event::{Ask, Departure, Event, Ticket, Under};
 use crate::ids::LeaseId;
 use crate::limits::GRACE_US;
-use crate::machine::{Machine, Output};
+use crate::machine::{Machine, Output, QueuedNotice};
 use crate::records::Presence;
 use crate::timers::Due;
 use crate::token;
@@ -69,6 +69,15 @@ impl Machine {
         }
         let taken = self.attachments.insert(to, ticket);
         assert!(taken.is_none(), "an attachment is used once");
+    }
+
+    /// Tells an attempt that has just arrived of its place, if it stands in line.
+    pub(crate) fn tell_queued(&mut self, ticket: Ticket, out: &mut Output) {
+        let Some(waiter) = self.waiters.get(&ticket) else { return };
+        if let Some((to, _)) = waiter.attached() {
+            let position = self.space.place_in_line(&waiter.ask.resource, ticket) as u64;
+            out.queued.push(QueuedNotice { to, position, after: self.seq });
+        }
     }
 
     /// The connection of an attempt has closed.

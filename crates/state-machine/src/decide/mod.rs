@@ -20,6 +20,7 @@ pub use recover::Rearm;
 use crate::answer::{Outcome, Refusal};
 use crate::command::{Command, Request};
 use crate::event::{Ending, Event, Release, Under};
+use crate::ids::RequestName;
 use crate::machine::{Machine, Output};
 
 /// What came of judging a request.
@@ -79,7 +80,16 @@ impl Machine {
             Command::Renew(wanted) => self.renew(request, wanted, out),
             Command::Release(proof) => self.release(proof, out).into(),
             Command::Cancel { resource, owner, request_id } => {
-                self.cancel(resource, owner, request_id, out).into()
+                let name = self.hash_key().request(owner, request_id);
+                self.cancel(Some(resource), name, request.secret, out).into()
+            }
+            Command::CancelNumber { client, number } => {
+                let name = RequestName::Numbered(self.hash_key().client(client), *number);
+                self.cancel(None, name, request.secret, out).into()
+            }
+            Command::Mark { client, answered_through, open } => {
+                self.mark_answered(client, *answered_through, open, out);
+                Judged::Done
             }
             Command::Verify { resource, token } => self.verify(resource, *token).into(),
             Command::Get { resource } => self.get(resource).into(),

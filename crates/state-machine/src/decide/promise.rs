@@ -94,15 +94,7 @@ fn view(
     seq: Seq,
     metadata: &Metadata,
 ) -> SessionView {
-    let ended = ended
-        .iter()
-        .map(|ended| crate::answer::EndedView {
-            resource: ended.resource.clone(),
-            token: ended.token,
-            reason: ended.why.text(),
-            seq: ended.seq,
-        })
-        .collect();
+    let ended = ended.iter().map(EndedLease::view).collect();
     SessionView {
         session,
         owner: owner.clone(),

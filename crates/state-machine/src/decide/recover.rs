@@ -25,6 +25,10 @@ impl Machine {
         self.requests.retired.recover(now.us);
         self.tombstones.set.recover(now.us);
         self.forgot_us = now.us;
+        self.looked_over_us = now.us;
+        for client in self.requests.clients.values_mut() {
+            client.heard_us = now.us;
+        }
         let base_us = match (rearm, self.horizon) {
             (_, None) => now.us,
             (Rearm::SameBoot, Some(horizon)) => horizon.until_raw_us,

@@ -47,10 +47,11 @@ impl Machine {
                     Fate::Cancelled(_) => return Refusal::Cancelled.into(),
                     Fate::Waiting(_) | Fate::Lease(_) | Fate::Broke(_) => return other_payload().into(),
                 },
-                None if !self.room_for_a_request_id(out) => {
-                    return self.busy("all request ids kept are too young to forget", request).into();
+                None => {
+                    if let Some(refusal) = self.no_room_for(&mark.name, request.secret, out) {
+                        return refusal.into();
+                    }
                 }
-                None => {}
             }
         }
         if self.sessions.len() >= self.limits.sessions_max {

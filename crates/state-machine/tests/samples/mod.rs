@@ -4,7 +4,7 @@ use leasehold_state_machine::Machine;
 use leasehold_state_machine::event::{
     Ask, CancelFound, Departure, Ending, Event, LeaseName, Release, RequestMark, Under,
 };
-use leasehold_state_machine::ids::{HashKey, Payload, RequestKey, Secret};
+use leasehold_state_machine::ids::{ClientKey, HashKey, Payload, RequestKey, RequestName, Secret};
 use leasehold_state_machine::limits::Limits;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, Ttl, Wait};
@@ -24,7 +24,11 @@ fn metadata() -> Metadata {
 }
 
 fn mark(number: u64) -> RequestMark {
-    RequestMark { key: RequestKey([number, !number]), payload: Payload(number << 32) }
+    RequestMark { name: RequestName::Chosen(RequestKey([number, !number])), payload: Payload(number << 32) }
+}
+
+fn numbered(number: u64) -> RequestMark {
+    RequestMark { name: RequestName::Numbered(ClientKey([3, 4]), number), payload: Payload(number << 32) }
 }
 
 fn ask(number: u64, lock: &str, mode: Mode, under: Under, request: Option<RequestMark>) -> Ask {
@@ -64,7 +68,7 @@ pub fn events() -> Vec<(&'static str, Event)> {
         why,
     };
     let released = |why| Event::Released { lease: lease(300, 1 << 52, "build", exclusive), why };
-    let cancelled = |found| Event::Cancelled { request: RequestKey([5, 6]), found };
+    let cancelled = |found| Event::Cancelled { request: RequestName::Chosen(RequestKey([5, 6])), found };
     let session_ended = |how| Event::SessionEnded { slot: 4, owner: owner("w4"), how };
     vec![
         ("founded", Event::Founded { key: HashKey([0x0123_4567_89ab_cdef, u64::MAX]) }),
@@ -168,6 +172,24 @@ pub fn events() -> Vec<(&'static str, Event)> {
         ("horizon", Event::Horizon { until_raw_us: 9_000_000, length_us: 2_000_000 }),
         ("grants_held", Event::GrantsHeld { for_ms: 30_000 }),
         ("grants_resumed", Event::GrantsResumed),
+        (
+            "granted_numbered",
+            Event::Granted {
+                ticket: 2,
+                slot: 1,
+                token: 872_833_843_200_001,
+                ask: ask(4, "build", exclusive, Under::Own(ttl(100)), Some(numbered(300))),
+            },
+        ),
+        (
+            "cancelled_numbered",
+            Event::Cancelled { request: numbered(u64::MAX).name, found: CancelFound::Unknown },
+        ),
+        (
+            "marked",
+            Event::Marked { client: ClientKey([3, 4]), answered_through: 1 << 40, open: vec![1, 300] },
+        ),
+        ("client_forgotten", Event::ClientForgotten { client: ClientKey([3, 4]) }),
     ]
 }
 
@@ -220,7 +242,7 @@ fn a_history() -> Vec<Event> {
             mode: exclusive,
             why: Departure::Cancelled,
         },
-        Event::Cancelled { request: mark(6).key, found: CancelFound::Waiting },
+        Event::Cancelled { request: mark(6).name, found: CancelFound::Waiting },
         Event::Updated {
             lease: lease(0, 1001, "build", exclusive),
             ttl: Some(ttl(60_000)),
@@ -234,7 +256,13 @@ fn a_history() -> Vec<Event> {
             force: false,
         },
         Event::BreakAnswered { request: mark(8), tokens: vec![1004], free_in_ms: 9_000 },
-        Event::Cancelled { request: mark(9).key, found: CancelFound::Unknown },
+        Event::Cancelled { request: mark(9).name, found: CancelFound::Unknown },
+        granted(10, 4, "numbered-1", exclusive, own, Some(numbered(1))),
+        granted(11, 5, "numbered-2", exclusive, own, Some(numbered(2))),
+        Event::Released { lease: lease(5, 1011, "numbered-2", exclusive), why: Release::Holder },
+        granted(12, 5, "numbered-3", exclusive, own, Some(numbered(3))),
+        Event::Marked { client: ClientKey([3, 4]), answered_through: 3, open: vec![2] },
+        granted(13, 6, "numbered-4", exclusive, own, Some(numbered(4))),
         Event::GrantsHeld { for_ms: 60_000 },
     ]
 }

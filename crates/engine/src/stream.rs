@@ -1,0 +1,190 @@
+//! Many requests and their answers over one channel: for doors that carry a whole conversation. Each request has a number
+//! of the caller's; answers come in any order, as many at once as there are. Decides nothing but who gets in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use leasehold_state_machine::EndedNotice;
+use leasehold_state_machine::answer::{EndedView, Outcome, Refusal};
+use leasehold_state_machine::command::{Attachment, Command};
+use leasehold_state_machine::ids::{Secret, SessionId};
+use leasehold_state_machine::words::ClientId;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::handle::{Handle, STOPPING, Shared};
+use crate::op::Op;
+
+/// What a stream hears.
+#[derive(Debug)]
+pub enum Heard {
+    /// A request was answered.
+    Outcome {
+        /// Which one.
+        number: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// A request stands in line, and that is durable; its outcome comes later.
+    Queued {
+        /// Which one.
+        number: u64,
+        /// Its place among those who wait for exactly the same, from 1.
+        position: u64,
+    },
+    /// A lease of a session that the stream listens to ended otherwise than by its own release.
+    Ended {
+        /// Whose.
+        session: SessionId,
+        /// Which, and why.
+        ended: EndedView,
+    },
+}
+
+/// One conversation. Dropping it detaches whatever still waits.
+pub struct Stream {
+    shared: Arc<Shared>,
+    say: mpsc::UnboundedSender<Heard>,
+    hear: mpsc::UnboundedReceiver<Heard>,
+    /// Requests without an outcome, and which of them may stand in line.
+    in_flight: HashMap<u64, (Attachment, bool)>,
+}
+
+impl Handle {
+    /// Begins a conversation.
+    pub fn stream(&self) -> Stream {
+        // Unbounded in type only: nothing is said that was not asked for, and the caller bounds what it asks.
+        let (say, hear) = mpsc::unbounded_channel();
+        Stream { shared: self.shared.clone(), say, hear, in_flight: HashMap::new() }
+    }
+}
+
+impl Stream {
+    /// Asks under a number; the outcome is heard later. A number in flight is a newer attempt of the same request: the
+    /// older one is not heard of any more.
+    pub fn ask(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
+        let may_wait = Op::of(&command) == Op::Acquire;
+        let admitted = self.shared.admit(command)?;
+        let request = Numbered { number, say: self.say.clone(), answered: false };
+        let attachment = self.shared.send(admitted, Way::Stream(request));
+        self.in_flight.insert(number, (attachment, may_wait));
+        Ok(())
+    }
+
+    /// Tells the engine which numbers' answers a client has. Comes before what is asked after it.
+    pub fn mark(&self, client: ClientId, answered_through: u64, open: Vec<u64>) {
+        self.shared.tell(Command::Mark { client, answered_through, open });
+    }
+
+    /// From now on, hears of this session's ended leases.
+    pub fn listen_to(&self, session: SessionId) {
+        self.shared.listen(session, self.say.clone());
+    }
+
+    /// Waits until there is something to hear, and takes all of it. Nothing is lost when the future is dropped.
+    pub async fn hear(&mut self, into: &mut Vec<Heard>) {
+        let first = into.len();
+        // The stream keeps a sender itself, so that the channel does not end before it.
+        self.hear.recv_many(into, HEARD_MAX).await;
+        for heard in &into[first..] {
+            if let Heard::Outcome { number, .. } = heard {
+                self.in_flight.remove(number);
+            }
+        }
+    }
+
+    /// Requests without an outcome.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+}
+
+/// The most that is heard at once.
+const HEARD_MAX: usize = 1024;
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        for (gone, may_wait) in self.in_flight.values() {
+            if *may_wait {
+                self.shared.tell(Command::Detach { gone: *gone });
+            }
+        }
+    }
+}
+
+/// Who hears of a session's ended leases.
+pub(crate) type Listener = mpsc::UnboundedSender<Heard>;
+
+/// How an answer goes back. Dropped without one, it belongs to a server that stops: a call finds that out by itself, a
+/// conversation is told.
+pub(crate) enum Way {
+    /// To one call.
+    Once(oneshot::Sender<Outcome>),
+    /// Into a conversation.
+    Stream(Numbered),
+}
+
+/// One request of a conversation.
+pub(crate) struct Numbered {
+    number: u64,
+    say: mpsc::UnboundedSender<Heard>,
+    answered: bool,
+}
+
+impl Drop for Numbered {
+    fn drop(&mut self) {
+        if !self.answered {
+            let _ = self.say.send(Heard::Outcome { number: self.number, outcome: Err(STOPPING) });
+        }
+    }
+}
+
+impl Way {
+    /// Sends the answer; gives it back when nobody is there.
+    pub fn send(self, outcome: Outcome) -> Option<Outcome> {
+        match self {
+            Way::Once(answer) => answer.send(outcome).err(),
+            Way::Stream(mut request) => {
+                request.answered = true;
+                let outcome = Heard::Outcome { number: request.number, outcome };
+                match request.say.send(outcome).err()?.0 {
+                    Heard::Outcome { outcome, .. } => Some(outcome),
+                    Heard::Queued { .. } | Heard::Ended { .. } => None,
+                }
+            }
+        }
+    }
+
+    /// Says that the request stands in line, to whoever wants to know.
+    pub fn say_queued(&self, position: u64) {
+        if let Way::Stream(request) = self {
+            // Who has gone will be found out when the answer is sent.
+            let _ = request.say.send(Heard::Queued { number: request.number, position });
+        }
+    }
+}
+
+/// Who wants to hear of which session.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    by_session: HashMap<Secret, Vec<Listener>>,
+}
+
+/// After this many sessions have been added, those that nobody listens to any more are cleared away.
+const CLEAR_AT: usize = 1024;
+
+impl Listeners {
+    pub fn add(&mut self, session: SessionId, listener: Listener) {
+        if self.by_session.len().is_multiple_of(CLEAR_AT) {
+            self.by_session.retain(|_, listeners| listeners.iter().any(|listener| !listener.is_closed()));
+        }
+        let listeners = self.by_session.entry(session.secret()).or_default();
+        listeners.retain(|known| !known.is_closed() && !known.same_channel(&listener));
+        listeners.push(listener);
+    }
+
+    pub fn say_ended(&mut self, notice: &EndedNotice) {
+        let Some(listeners) = self.by_session.get_mut(&notice.session.secret()) else { return };
+        let heard = || Heard::Ended { session: notice.session, ended: notice.ended.clone() };
+        listeners.retain(|listener| listener.send(heard()).is_ok());
+    }
+}
