@@ -1,15 +1,13 @@
-//! What was sent, as a command: each call's fields and parameters are read here and nowhere else. Judges only the
-//! form; whether a request may have what it asks for is the state machine's to say.
+//! What was sent over HTTP, as a command: each call's fields and parameters are read here into its form, which judges
+//! them. Whether a request may have what it asks for is the state machine's to say.
 
 use hyper::header::HeaderMap;
-use leasehold_state_machine::command::{Acquire, Break, Command, List, Proof, Renew};
-use leasehold_state_machine::ids::{LeaseId, SessionId};
+use leasehold_state_machine::command::Command;
 use leasehold_state_machine::invalid::Invalid;
-use leasehold_state_machine::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
-use leasehold_state_machine::resource::Resource;
-use leasehold_state_machine::words::{Mode, Owner, Reason, RequestId, Ttl, Wait};
+use leasehold_state_machine::words::{Mode, RequestId};
 
-use super::body::{Body, check_token};
+use super::body::Body;
+use super::forms::{self, AcquireForm, BreakForm, ListForm, ProofForm};
 use super::percent::decode_segment;
 use super::query::Query;
 
@@ -108,7 +106,7 @@ impl Call {
             Call::Release => release(sent),
             Call::Cancel => cancel(sent),
             Call::Verify => verify(sent),
-            Call::Get => Ok(Command::Get { resource: only_lock(sent)? }),
+            Call::Get => forms::get(&only_lock(sent)?),
             Call::List => list(sent),
             Call::Break => break_lock(sent),
             Call::OpenSession => open_session(sent),
@@ -120,133 +118,131 @@ impl Call {
 }
 
 fn acquire(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let resource = only_lock(sent)?;
+    let lock = only_lock(sent)?;
     let mut body = Body::read(
         sent.body,
         ["owner_id", "ttl_ms", "mode", "wait_ms", "session_id", "request_id", "metadata"],
     )?;
-    let owner = Owner::parse(&body.required_text("owner_id")?)?;
-    let ttl = body.number("ttl_ms")?.map(Ttl::from_ms).transpose()?;
-    let mode = body.text("mode")?.map(|text| Mode::parse(&text)).transpose()?.unwrap_or_default();
-    let wait = body.number("wait_ms")?.map(Wait::from_ms).transpose()?.unwrap_or_default();
-    let session = body.text("session_id")?.map(|text| SessionId::parse(&text)).transpose()?;
-    let request_id = request_id(body.text("request_id")?, sent.headers)?;
-    let metadata = body.metadata("metadata")?.unwrap_or_default();
-    if ttl.is_some() && session.is_some() {
-        return Err(Invalid::new(
-            "ttl_ms",
-            "a lease under a session lives by the session's TTL: leave it out",
-        ));
+    AcquireForm {
+        lock: &lock,
+        owner_id: &body.required_text("owner_id")?,
+        ttl_ms: body.number("ttl_ms")?,
+        mode: body.text("mode")?.map(|text| Mode::parse(&text)).transpose()?,
+        wait_ms: body.number("wait_ms")?,
+        session_id: body.text("session_id")?.as_deref(),
+        request_id: request_id(body.text("request_id")?, sent.headers)?,
+        metadata: body.metadata("metadata")?.unwrap_or_default(),
     }
-    Ok(Command::Acquire(Acquire { resource, owner, ttl, mode, wait, session, request_id, metadata }))
+    .command()
 }
 
 fn renew(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let resource = only_lock(sent)?;
+    let lock = only_lock(sent)?;
     let mut body = Body::read(sent.body, ["owner_id", "lease_id", "fencing_token", "ttl_ms", "metadata"])?;
-    let proof = proof(resource, &mut body)?;
-    let ttl = body.number("ttl_ms")?.map(Ttl::from_ms).transpose()?;
-    Ok(Command::Renew(Renew { proof, ttl, metadata: body.metadata("metadata")? }))
+    let (ttl_ms, metadata) = (body.number("ttl_ms")?, body.metadata("metadata")?);
+    ProofForm {
+        lock: &lock,
+        owner_id: &body.required_text("owner_id")?,
+        lease_id: &body.required_text("lease_id")?,
+        fencing_token: body.required_number("fencing_token")?,
+    }
+    .renew(ttl_ms, metadata)
 }
 
 fn release(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let resource = only_lock(sent)?;
+    let lock = only_lock(sent)?;
     let mut body = Body::read(sent.body, ["owner_id", "lease_id", "fencing_token"])?;
-    Ok(Command::Release(proof(resource, &mut body)?))
+    ProofForm {
+        lock: &lock,
+        owner_id: &body.required_text("owner_id")?,
+        lease_id: &body.required_text("lease_id")?,
+        fencing_token: body.required_number("fencing_token")?,
+    }
+    .release()
 }
 
 fn cancel(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let resource = only_lock(sent)?;
+    let lock = only_lock(sent)?;
     let mut body = Body::read(sent.body, ["owner_id", "request_id"])?;
-    let owner = Owner::parse(&body.required_text("owner_id")?)?;
-    let request_id = RequestId::parse(&body.required_text("request_id")?)?;
-    Ok(Command::Cancel { resource, owner, request_id })
+    forms::cancel(&lock, &body.required_text("owner_id")?, &body.required_text("request_id")?)
 }
 
 fn verify(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let resource = only_lock(sent)?;
+    let lock = only_lock(sent)?;
     let mut body = Body::read(sent.body, ["fencing_token"])?;
-    Ok(Command::Verify { resource, token: body.required_token("fencing_token")? })
+    forms::verify(&lock, body.required_number("fencing_token")?)
 }
 
 fn list(sent: Sent<'_>) -> Result<Command, Invalid> {
     let query = Query::read(sent.query, ["prefix", "owner", "limit", "cursor"])?;
-    let owner = query.text("owner").map(Owner::parse).transpose();
-    Ok(Command::List(List {
-        prefix: query.text("prefix").unwrap_or_default().to_owned(),
-        owner: owner.map_err(|invalid| Invalid::new("owner", invalid.problem))?,
-        limit: page_rows(query.number("limit")?)?,
-        cursor: query.text("cursor").map(str::to_owned),
-    }))
+    let form = ListForm {
+        prefix: query.text("prefix").unwrap_or_default(),
+        owner_id: query.text("owner"),
+        limit: query.number("limit")?,
+        cursor: query.text("cursor"),
+    };
+    form.command().map_err(|invalid| match &*invalid.field {
+        // The parameter has a shorter name than the field.
+        "owner_id" => Invalid::new("owner", invalid.problem),
+        _ => invalid,
+    })
 }
 
 fn break_lock(sent: Sent<'_>) -> Result<Command, Invalid> {
     let query = Query::read(sent.query, ["lock", "reason", "force", "token", "request_id"])?;
-    let resource = lock(sent.lock, query.text("lock"))?;
     let Some(reason) = query.text("reason") else {
         return Err(Invalid::new("reason", "a break needs a reason: add `?reason=`"));
     };
-    Ok(Command::Break(Break {
-        resource,
-        reason: Reason::parse(reason)?,
+    BreakForm {
+        lock: &lock(sent.lock, query.text("lock"))?,
+        reason,
         force: query.flag("force")?.unwrap_or(false),
-        token: query.number("token")?.map(|token| check_token("token", token)).transpose()?,
+        token: query.number("token")?,
         request_id: request_id(query.text("request_id").map(str::to_owned), sent.headers)?,
-        broken: Default::default(),
-    }))
+    }
+    .command()
 }
 
 fn open_session(sent: Sent<'_>) -> Result<Command, Invalid> {
     no_parameters(sent)?;
     let mut body = Body::read(sent.body, ["owner_id", "ttl_ms", "request_id", "metadata"])?;
-    Ok(Command::OpenSession {
-        owner: Owner::parse(&body.required_text("owner_id")?)?,
-        ttl: body.number("ttl_ms")?.map(Ttl::from_ms).transpose()?.unwrap_or_default(),
-        request_id: request_id(body.text("request_id")?, sent.headers)?,
-        metadata: body.metadata("metadata")?.unwrap_or_default(),
-    })
+    forms::open_session(
+        &body.required_text("owner_id")?,
+        body.number("ttl_ms")?,
+        request_id(body.text("request_id")?, sent.headers)?,
+        body.metadata("metadata")?.unwrap_or_default(),
+    )
 }
 
 fn keep_alive(sent: Sent<'_>) -> Result<Command, Invalid> {
     no_parameters(sent)?;
     let mut body = Body::read(sent.body, ["session_id", "seen"])?;
-    let session = SessionId::parse(&body.required_text("session_id")?)?;
-    Ok(Command::KeepAlive { session, seen: body.number("seen")? })
+    forms::keep_alive(&body.required_text("session_id")?, body.number("seen")?)
 }
 
 fn close_session(sent: Sent<'_>) -> Result<Command, Invalid> {
     no_parameters(sent)?;
     let mut body = Body::read(sent.body, ["session_id"])?;
-    Ok(Command::CloseSession { session: SessionId::parse(&body.required_text("session_id")?)? })
+    forms::close_session(&body.required_text("session_id")?)
 }
 
 fn list_sessions(sent: Sent<'_>) -> Result<Command, Invalid> {
     let query = Query::read(sent.query, ["limit", "cursor"])?;
-    let limit = page_rows(query.number("limit")?)?;
-    Ok(Command::ListSessions { limit, cursor: query.text("cursor").map(str::to_owned) })
-}
-
-fn proof<const N: usize>(resource: Resource, body: &mut Body<N>) -> Result<Proof, Invalid> {
-    Ok(Proof {
-        resource,
-        owner: Owner::parse(&body.required_text("owner_id")?)?,
-        lease: LeaseId::parse(&body.required_text("lease_id")?)?,
-        token: body.required_token("fencing_token")?,
-    })
+    forms::list_sessions(query.number("limit")?, query.text("cursor"))
 }
 
 /// The lock of a call whose query says nothing else.
-fn only_lock(sent: Sent<'_>) -> Result<Resource, Invalid> {
+fn only_lock(sent: Sent<'_>) -> Result<String, Invalid> {
     let query = Query::read(sent.query, ["lock"])?;
     lock(sent.lock, query.text("lock"))
 }
 
-fn lock(segment: &str, in_query: Option<&str>) -> Result<Resource, Invalid> {
+fn lock(segment: &str, in_query: Option<&str>) -> Result<String, Invalid> {
     let segment = decode_segment(segment).map_err(|problem| Invalid::new("lock", problem))?;
     match (segment.as_ref(), in_query) {
-        (LOCK_IN_QUERY, Some(text)) => Resource::parse(text),
+        (LOCK_IN_QUERY, Some(text)) => Ok(text.to_owned()),
         (LOCK_IN_QUERY, None) => Err(Invalid::new("lock", "a path with `~` names the lock as `?lock=`")),
-        (text, None) => Resource::parse(text),
+        (_, None) => Ok(segment.into_owned()),
         (_, Some(_)) => {
             Err(Invalid::new("lock", "the lock is named in the path; for `?lock=` write `~` there"))
         }
@@ -255,14 +251,6 @@ fn lock(segment: &str, in_query: Option<&str>) -> Result<Resource, Invalid> {
 
 fn no_parameters(sent: Sent<'_>) -> Result<(), Invalid> {
     Query::read(sent.query, []).map(drop)
-}
-
-fn page_rows(limit: Option<u64>) -> Result<usize, Invalid> {
-    match limit.map(usize::try_from) {
-        None => Ok(PAGE_ROWS_DEFAULT),
-        Some(Ok(rows)) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),
-        Some(_) => Err(Invalid::new("limit", format!("a page has 1 to {PAGE_ROWS_MAX} rows"))),
-    }
 }
 
 /// The request id from the field, from the header, or from both if they agree.
