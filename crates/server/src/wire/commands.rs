@@ -4,9 +4,11 @@
 use hyper::header::HeaderMap;
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::invalid::Invalid;
+use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Mode, RequestId};
 
 use super::body::Body;
+use super::fields;
 use super::forms::{self, AcquireForm, BreakForm, ListForm, ProofForm};
 use super::percent::decode_segment;
 use super::query::Query;
@@ -93,11 +95,6 @@ impl Call {
         }
     }
 
-    /// Whether it comes with a JSON body.
-    pub fn has_body(self) -> bool {
-        !matches!(self, Call::Get | Call::List | Call::Break | Call::ListSessions)
-    }
-
     /// The command that was sent.
     pub fn command(self, sent: Sent<'_>) -> Result<Command, Invalid> {
         match self {
@@ -119,10 +116,7 @@ impl Call {
 
 fn acquire(sent: Sent<'_>) -> Result<Command, Invalid> {
     let lock = only_lock(sent)?;
-    let mut body = Body::read(
-        sent.body,
-        ["owner_id", "ttl_ms", "mode", "wait_ms", "session_id", "request_id", "metadata"],
-    )?;
+    let mut body = Body::read(sent.body, fields::ACQUIRE)?;
     AcquireForm {
         lock: &lock,
         owner_id: &body.required_text("owner_id")?,
@@ -138,7 +132,7 @@ fn acquire(sent: Sent<'_>) -> Result<Command, Invalid> {
 
 fn renew(sent: Sent<'_>) -> Result<Command, Invalid> {
     let lock = only_lock(sent)?;
-    let mut body = Body::read(sent.body, ["owner_id", "lease_id", "fencing_token", "ttl_ms", "metadata"])?;
+    let mut body = Body::read(sent.body, fields::RENEW)?;
     let (ttl_ms, metadata) = (body.number("ttl_ms")?, body.metadata("metadata")?);
     ProofForm {
         lock: &lock,
@@ -151,7 +145,7 @@ fn renew(sent: Sent<'_>) -> Result<Command, Invalid> {
 
 fn release(sent: Sent<'_>) -> Result<Command, Invalid> {
     let lock = only_lock(sent)?;
-    let mut body = Body::read(sent.body, ["owner_id", "lease_id", "fencing_token"])?;
+    let mut body = Body::read(sent.body, fields::RELEASE)?;
     ProofForm {
         lock: &lock,
         owner_id: &body.required_text("owner_id")?,
@@ -163,18 +157,18 @@ fn release(sent: Sent<'_>) -> Result<Command, Invalid> {
 
 fn cancel(sent: Sent<'_>) -> Result<Command, Invalid> {
     let lock = only_lock(sent)?;
-    let mut body = Body::read(sent.body, ["owner_id", "request_id"])?;
+    let mut body = Body::read(sent.body, fields::CANCEL)?;
     forms::cancel(&lock, &body.required_text("owner_id")?, &body.required_text("request_id")?)
 }
 
 fn verify(sent: Sent<'_>) -> Result<Command, Invalid> {
     let lock = only_lock(sent)?;
-    let mut body = Body::read(sent.body, ["fencing_token"])?;
+    let mut body = Body::read(sent.body, fields::VERIFY)?;
     forms::verify(&lock, body.required_number("fencing_token")?)
 }
 
 fn list(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let query = Query::read(sent.query, ["prefix", "owner", "limit", "cursor"])?;
+    let query = Query::read(sent.query, fields::LIST)?;
     let form = ListForm {
         prefix: query.text("prefix").unwrap_or_default(),
         owner_id: query.text("owner"),
@@ -189,12 +183,12 @@ fn list(sent: Sent<'_>) -> Result<Command, Invalid> {
 }
 
 fn break_lock(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let query = Query::read(sent.query, ["lock", "reason", "force", "token", "request_id"])?;
+    let query = Query::read(sent.query, fields::BREAK)?;
     let Some(reason) = query.text("reason") else {
         return Err(Invalid::new("reason", "a break needs a reason: add `?reason=`"));
     };
     BreakForm {
-        lock: &lock(sent.lock, query.text("lock"))?,
+        lock: &lock_text(sent.lock, query.text("lock"))?,
         reason,
         force: query.flag("force")?.unwrap_or(false),
         token: query.number("token")?,
@@ -205,7 +199,7 @@ fn break_lock(sent: Sent<'_>) -> Result<Command, Invalid> {
 
 fn open_session(sent: Sent<'_>) -> Result<Command, Invalid> {
     no_parameters(sent)?;
-    let mut body = Body::read(sent.body, ["owner_id", "ttl_ms", "request_id", "metadata"])?;
+    let mut body = Body::read(sent.body, fields::OPEN_SESSION)?;
     forms::open_session(
         &body.required_text("owner_id")?,
         body.number("ttl_ms")?,
@@ -216,28 +210,29 @@ fn open_session(sent: Sent<'_>) -> Result<Command, Invalid> {
 
 fn keep_alive(sent: Sent<'_>) -> Result<Command, Invalid> {
     no_parameters(sent)?;
-    let mut body = Body::read(sent.body, ["session_id", "seen"])?;
+    let mut body = Body::read(sent.body, fields::KEEP_ALIVE)?;
     forms::keep_alive(&body.required_text("session_id")?, body.number("seen")?)
 }
 
 fn close_session(sent: Sent<'_>) -> Result<Command, Invalid> {
     no_parameters(sent)?;
-    let mut body = Body::read(sent.body, ["session_id"])?;
+    let mut body = Body::read(sent.body, fields::CLOSE_SESSION)?;
     forms::close_session(&body.required_text("session_id")?)
 }
 
 fn list_sessions(sent: Sent<'_>) -> Result<Command, Invalid> {
-    let query = Query::read(sent.query, ["limit", "cursor"])?;
+    let query = Query::read(sent.query, fields::LIST_SESSIONS)?;
     forms::list_sessions(query.number("limit")?, query.text("cursor"))
 }
 
 /// The lock of a call whose query says nothing else.
 fn only_lock(sent: Sent<'_>) -> Result<String, Invalid> {
-    let query = Query::read(sent.query, ["lock"])?;
+    let query = Query::read(sent.query, fields::ONLY_LOCK)?;
     lock(sent.lock, query.text("lock"))
 }
 
-fn lock(segment: &str, in_query: Option<&str>) -> Result<String, Invalid> {
+/// The lock that a path segment names, or the query where the segment says so.
+pub fn lock(segment: &str, in_query: Option<&str>) -> Result<String, Invalid> {
     let segment = decode_segment(segment).map_err(|problem| Invalid::new("lock", problem))?;
     match (segment.as_ref(), in_query) {
         (LOCK_IN_QUERY, Some(text)) => Ok(text.to_owned()),
