@@ -4,7 +4,6 @@
 use hyper::header::HeaderMap;
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::invalid::Invalid;
-use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Mode, RequestId};
 
 use super::body::Body;
@@ -188,7 +187,7 @@ fn break_lock(sent: Sent<'_>) -> Result<Command, Invalid> {
         return Err(Invalid::new("reason", "a break needs a reason: add `?reason=`"));
     };
     BreakForm {
-        lock: &lock_text(sent.lock, query.text("lock"))?,
+        lock: &lock(sent.lock, query.text("lock"))?,
         reason,
         force: query.flag("force")?.unwrap_or(false),
         token: query.number("token")?,

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod commands;
 pub mod event_line;
+pub mod fields;
 pub mod forms;
 pub mod json;
 pub mod percent;
