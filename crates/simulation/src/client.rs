@@ -158,14 +158,14 @@ impl Client {
         if world.healing {
             return;
         }
-        let next_us =
-            world.random.between(5_000, 700_000).max(world.lull_until_us.saturating_sub(world.now_us));
+        let next_us = (world.pace * world.random.between(5_000, 700_000))
+            .max(world.lull_until_us.saturating_sub(world.now_us));
         self.wake_after(world, next_us, Alarm::Begin);
         if world.now_us < world.lull_until_us {
             return;
         }
         match world.random.below(100) {
-            0..=2 => self.break_something(world, network),
+            0..=1 => self.break_something(world, network),
             3..=9 => self.look(world, network),
             10..=19 if self.session.is_none() => self.open_session(world, network),
             _ if self.tasks.len() < 6 => self.begin_task(world, network),
@@ -205,7 +205,7 @@ impl Client {
         let command = match world.random.below(4) {
             0 => Command::List(List { limit: 100, ..List::default() }),
             1 => Command::ListSessions { limit: 100, cursor: None },
-            2 => Command::Verify { resource, token: world.random.number() >> 12 },
+            2 => self.doubtful(world, resource),
             _ => Command::Get { resource },
         };
         self.send(world, network, (0, Purpose::Look), command, 2_000_000);

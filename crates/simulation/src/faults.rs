@@ -76,6 +76,8 @@ kinds! {
     ClientDeath = "client deaths",
     /// An operator broke a lease with force.
     ForcedBreak = "forced breaks",
+    /// An old copy of the data directory was put back.
+    Restored = "restored copies",
     /// A snapshot took the place of old segments.
     Snapshot = "snapshots",
 }
@@ -163,6 +165,10 @@ pub enum Disaster {
     EngineStall,
     /// The wall clock is set.
     WallJump,
+    /// The data directory is copied.
+    Backup,
+    /// The copy is put back.
+    Restore,
     /// Everybody is silent.
     Lull,
     /// One client stands still.
@@ -186,6 +192,8 @@ pub struct Plan {
     pub segment_bytes: u64,
     /// The largest batch.
     pub batch_bytes_max: usize,
+    /// How much longer than usual clients take between one thing and the next.
+    pub pace: u64,
     /// How far clients' clocks may err in their rate, in millionths.
     pub drift_ppm: u64,
 }
@@ -210,7 +218,9 @@ impl Plan {
             died_opening: rate(300),
             client_death: rate(200),
         };
-        let heal_at_us = random.between(30, 90) * 1_000_000;
+        // A few runs are long enough for old answers to be forgotten.
+        let pace = if random.chance(30) { 12 } else { 1 };
+        let heal_at_us = random.between(30, 90) * 1_000_000 * pace;
         let kinds = [
             (Disaster::Kill, 6),
             (Disaster::PowerLoss, 5),
@@ -228,6 +238,11 @@ impl Plan {
                     disasters.push((random.between(500_000, heal_at_us), disaster));
                 }
             }
+        }
+        if random.chance(100) {
+            let at_us = random.between(500_000, heal_at_us);
+            disasters.push((at_us, Disaster::Backup));
+            disasters.push((random.between(at_us, heal_at_us), Disaster::Restore));
         }
         // In bursts, too: what follows a crash closely finds what the crash left half done.
         for n in 0..disasters.len() {
@@ -255,6 +270,7 @@ impl Plan {
             limits,
             segment_bytes,
             batch_bytes_max,
+            pace,
             drift_ppm: if random.chance(700) { 10_000 } else { 0 },
         }
     }

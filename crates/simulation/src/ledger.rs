@@ -105,6 +105,12 @@ impl Ledger {
         stood.count() > 1 || self.lives.values().any(|at_us| (from_us..=to_us).contains(at_us))
     }
 
+    /// Whether the server restarted or stood still between two moments.
+    pub fn stood_still(&self, from_us: u64, to_us: u64) -> bool {
+        self.standstills.iter().any(|(begun_us, ended_us)| *ended_us >= from_us && *begun_us <= to_us)
+            || self.lives.values().any(|at_us| (from_us..=to_us).contains(at_us))
+    }
+
     /// One attempt.
     pub fn attempt(&self, id: AttemptId) -> Option<&Attempt> {
         self.attempts.get(&id)

@@ -40,6 +40,7 @@ pub fn run_planted(seed: u64, trace: bool, plant: Option<Plant>) -> Outcome {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
     let mut world = World::new(random, plan.weather.clone(), Trace::new(trace), plant);
+    world.pace = plan.pace;
     world.tell("run", || format!("seed {seed}: {plan:?}"));
     let node = Node::new(&mut world, &plan);
     let clients = (0..plan.clients).map(|number| new_client(&mut world, &plan, number)).collect();
@@ -107,6 +108,7 @@ impl Run {
             leases: counts.leases,
             waiters: counts.waiters,
             sessions: counts.sessions,
+            calls: self.node.unanswered(),
             tasks: self.clients.iter().map(Client::unfinished).sum(),
         };
         if self.world.watch.progressed(&left).is_ok() {
@@ -196,6 +198,8 @@ impl Run {
                 let for_us = standstill_us(&mut world.random);
                 node.stall(world, for_us);
             }
+            Disaster::Backup => node.back_up(world),
+            Disaster::Restore => node.restore(world),
             Disaster::WallJump => node.set_wall_clock(world),
             Disaster::Lull => {
                 world.count(FaultKind::Lull);

@@ -4,6 +4,7 @@
 use leasehold_state_machine::answer::{Answer, LeaseView, Outcome, Refusal};
 use leasehold_state_machine::command::{Acquire, Command, Proof, Renew};
 use leasehold_state_machine::ids::{LeaseId, SessionId};
+use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Metadata, RequestId, Wait};
 
 use crate::belief::{Belief, Confirmation, Confirmed};
@@ -81,7 +82,7 @@ impl Client {
             wait,
             session: task.session,
             request_id: task.request_id.clone(),
-            metadata: Metadata::default(),
+            metadata: task.wish.metadata.clone(),
         });
         let mut patience_us = wait.us() + world.random.between(300_000, 2_000_000);
         if task.request_id.is_some() && world.unlucky(250) {
@@ -197,13 +198,7 @@ impl Client {
     }
 
     /// The same id with another payload.
-    fn misuse(
-        &mut self,
-        world: &mut World,
-        network: &mut Network,
-        id: RequestId,
-        not: &leasehold_state_machine::resource::Resource,
-    ) {
+    fn misuse(&mut self, world: &mut World, network: &mut Network, id: RequestId, not: &Resource) {
         let resource = workload::resource(&mut world.random);
         if resource == *not {
             return;
@@ -287,10 +282,19 @@ impl Client {
         if task.session.is_none() && world.random.chance(60) {
             renew.ttl = Some(workload::ttl(&mut world.random));
         }
+        if world.random.chance(40) {
+            renew.metadata = Some(workload::metadata(&mut world.random));
+        }
         task.round += 1;
         let round = task.round;
         let repeat_us = (lease.ttl_us / 24).max(20_000);
-        self.send(world, network, (number, Purpose::Renew), Command::Renew(renew), lease.ttl_us.max(500_000));
+        let command = if task.session.is_none() && number.is_multiple_of(4) {
+            // A lease's own session can be kept alive like any other.
+            Command::KeepAlive { session: SessionId::Own(lease.id), seen: None }
+        } else {
+            Command::Renew(renew)
+        };
+        self.send(world, network, (number, Purpose::Renew), command, lease.ttl_us.max(500_000));
         self.wake_after(world, repeat_us, Alarm::Renew { task: number, round });
     }
 
@@ -329,6 +333,9 @@ impl Client {
                 }
                 self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
             }
+            Ok(Answer::Session(view)) => {
+                self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
+            }
             Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => {}
             _ => self.forget_task(world, number),
         }
@@ -364,8 +371,12 @@ impl Client {
             self.take_back(world, network, number);
             return;
         }
-        let proof = self.proof(number, lease);
-        self.send(world, network, (number, Purpose::Release), Command::Release(proof), 1_500_000);
+        let command = if task.session.is_none() && world.random.chance(100) {
+            Command::CloseSession { session: SessionId::Own(lease.id) }
+        } else {
+            Command::Release(self.proof(number, lease))
+        };
+        self.send(world, network, (number, Purpose::Release), command, 1_500_000);
     }
 
     /// Takes the request back, whatever has become of it.
@@ -399,6 +410,26 @@ impl Client {
             self.forget_task(world, number);
         } else {
             self.again_after(world, number, 100_000);
+        }
+    }
+
+    /// Something about a lease that may or may not be true: a verify, or a release by somebody who is not the holder.
+    pub fn doubtful(&mut self, world: &mut World, resource: Resource) -> Command {
+        let held = self.tasks.values().find_map(|task| Some((task.wish.resource.clone(), task.lease?)));
+        let Some((mine, lease)) = held else { return Command::Get { resource } };
+        let token = lease.token;
+        let mut proof = Proof { resource: mine.clone(), owner: self.owner.clone(), lease: lease.id, token };
+        match world.random.below(5) {
+            0 => proof.token += 1,
+            1 => proof.lease.secret.0[0] ^= 1,
+            2 if resource != mine => proof.resource = resource,
+            3 => return Command::Verify { resource, token },
+            _ => return Command::Verify { resource: mine, token },
+        }
+        if world.random.chance(500) {
+            Command::Release(proof)
+        } else {
+            Command::Renew(Renew { proof, ttl: None, metadata: None })
         }
     }
 

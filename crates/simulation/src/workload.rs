@@ -1,8 +1,10 @@
 //! What clients want: which resources, for how long, in which mode. All kinds and both modes, few enough resources that
 //! clients are in each other's way. Draws; sends nothing.
 
+use std::collections::BTreeMap;
+
 use leasehold_state_machine::resource::Resource;
-use leasehold_state_machine::words::{Mode, Reason, Ttl};
+use leasehold_state_machine::words::{Metadata, Mode, Reason, Ttl};
 
 use crate::random::Random;
 
@@ -38,6 +40,8 @@ pub struct Wish {
     pub wait_ms: u64,
     /// Whether the request carries an id.
     pub with_id: bool,
+    /// What the client says of itself: nothing, or enough that a record takes several sectors.
+    pub metadata: Metadata,
     /// How long the client means to hold it.
     pub hold_us: u64,
 }
@@ -49,6 +53,16 @@ pub fn resource(random: &mut Random) -> Resource {
         Ok(resource) => resource,
         Err(_) => unreachable!("the texts above are canonical"),
     }
+}
+
+/// Draws metadata: mostly none.
+pub fn metadata(random: &mut Random) -> Metadata {
+    if !random.chance(200) {
+        return Metadata::default();
+    }
+    let length = usize::try_from(random.between(1, 2000)).unwrap_or(1);
+    let map = BTreeMap::from([("note".to_owned(), "x".repeat(length))]);
+    Metadata::new(map).unwrap_or_default()
 }
 
 /// Draws a TTL.
@@ -66,6 +80,7 @@ pub fn wish(random: &mut Random) -> Wish {
         ttl,
         wait_ms: *random.pick(&WAITS_MS),
         with_id: random.chance(750),
+        metadata: metadata(random),
         hold_us: random.between(1_000, most_us),
     }
 }

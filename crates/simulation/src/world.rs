@@ -98,6 +98,8 @@ pub struct World {
     pub weather: Weather,
     /// Whether the faults have stopped.
     pub healing: bool,
+    /// How much longer than usual clients take between one thing and the next.
+    pub pace: u64,
     /// Until when nobody begins anything.
     pub lull_until_us: u64,
     /// A bug put in on purpose.
@@ -119,6 +121,7 @@ impl World {
             watch: Watch::default(),
             weather,
             healing: false,
+            pace: 1,
             lull_until_us: 0,
             plant,
             violation: None,

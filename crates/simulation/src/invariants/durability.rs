@@ -9,15 +9,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use leasehold_engine::Told;
 use leasehold_state_machine::answer::{Answer, Refusal};
-use leasehold_state_machine::command::Command;
+use leasehold_state_machine::command::{Command, Proof, Renew};
 use leasehold_state_machine::event::{CancelFound, Event, Seq};
-use leasehold_state_machine::ids::{HashKey, LeaseId, RequestKey, Secret, SessionId};
+use leasehold_state_machine::ids::{HashKey, LeaseId, Secret, SessionId};
+
+use leasehold_state_machine::resource::Resource;
+use leasehold_state_machine::words::Owner;
 
 use super::{Committed, Reply, Verdict, Violation};
 use crate::ledger::Ledger;
 
 /// See above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Durability {
     last: Seq,
     /// Events that are durable and not yet told.
@@ -28,14 +31,24 @@ pub struct Durability {
     session_slots: BTreeMap<u32, Secret>,
     broken: BTreeSet<u64>,
     key: HashKey,
-    cancelled: BTreeSet<RequestKey>,
+    /// Request ids that were taken back, as the journal names them.
+    cancelled: BTreeSet<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lease {
     id: LeaseId,
+    resource: Resource,
+    owner: Owner,
     granted: Seq,
     ended: Option<Seq>,
+}
+
+impl Lease {
+    /// Whether this is all that its holder was given.
+    fn is(&self, proof: &Proof) -> bool {
+        self.id == proof.lease && self.resource == proof.resource && self.owner == proof.owner
+    }
 }
 
 impl Durability {
@@ -50,7 +63,8 @@ impl Durability {
         match event {
             Event::Granted { token, slot, ask, .. } => {
                 let id = LeaseId { slot: *slot, secret: ask.secret };
-                self.leases.insert(*token, Lease { id, granted: *seq, ended: None });
+                let (resource, owner) = (ask.resource.clone(), ask.owner.clone());
+                self.leases.insert(*token, Lease { id, resource, owner, granted: *seq, ended: None });
             }
             Event::Released { lease, .. } | Event::Expired { lease } => self.ended(lease.token, *seq),
             Event::Broken { lease, force, .. } => {
@@ -69,7 +83,7 @@ impl Durability {
                 }
             }
             Event::Cancelled { request, .. } => {
-                self.cancelled.insert(*request);
+                self.cancelled.insert(format!("{request:?}"));
             }
             Event::Founded { key } => self.key = *key,
             _ => {}
@@ -166,7 +180,7 @@ impl Durability {
             Ok(Answer::Cancelled(CancelFound::Unknown | CancelFound::Waiting)) => {
                 if let Some(Command::Cancel { owner, request_id, .. }) =
                     ledger.attempt(reply.to).map(|attempt| &attempt.command)
-                    && !self.cancelled.contains(&self.key.request(owner, request_id))
+                    && !self.cancelled.contains(&format!("{:?}", self.key.request(owner, request_id)))
                 {
                     return Err(violation("a cancel was told before it was durable".into()));
                 }
@@ -191,10 +205,11 @@ impl Durability {
     fn refused(&self, reply: &Reply<'_>, refusal: &Refusal, ledger: &Ledger) -> Verdict {
         let Some(attempt) = ledger.attempt(reply.to) else { return Ok(()) };
         let known = match &attempt.command {
-            Command::Renew(renew) => self.leases.get(&renew.proof.token),
-            Command::Release(proof) => self.leases.get(&proof.token),
+            Command::Renew(Renew { proof, .. }) | Command::Release(proof) => {
+                self.leases.get(&proof.token).filter(|lease| lease.is(proof))
+            }
             Command::KeepAlive { session: SessionId::Opened { secret, .. }, .. } => {
-                let ended = self.sessions.get(secret).is_some_and(Option::is_some);
+                let ended = self.sessions.get(secret).is_none_or(Option::is_some);
                 return if ended || matches!(refusal, Refusal::Busy { .. } | Refusal::Unavailable { .. }) {
                     Ok(())
                 } else {
@@ -203,7 +218,9 @@ impl Durability {
             }
             _ => return Ok(()),
         };
-        let ended = known.is_some_and(|lease| lease.ended.is_some());
+        // A lease that an old copy of the data does not know is not known any more.
+        let Some(known) = known else { return Ok(()) };
+        let ended = known.ended.is_some();
         let broken = match &attempt.command {
             Command::Renew(renew) => self.broken.contains(&renew.proof.token),
             _ => false,
@@ -270,6 +287,7 @@ mod tests {
         durability.committed(&released(2, 10, "a")).unwrap();
         durability.replied(&reply, &ledger).unwrap();
         let refused = Err(Refusal::NotFound("no such lease"));
+        // The sample's proof and the sample's grant are one another's.
         assert!(durability.replied(&Reply { outcome: &refused, ..reply }, &ledger).is_err());
     }
 }

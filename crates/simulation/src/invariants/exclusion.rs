@@ -1,5 +1,6 @@
 //! exclusion: live leases on overlapping resources never conflict, and no two clients believe at the same real moment
-//! that they hold conflicting leases. A break with force is excepted, and counted.
+//! that they hold conflicting leases. A break with force is excepted, and counted; so is a lease that had ended and that
+//! an old copy of the data brings back to life.
 //!
 //! Catches: a grant over a live lease; a lease that ends, for the server, before its holder has stopped; recovery that
 //! re-arms too short; a client that counts from the wrong moment. A holder whose time ran out is given a third of its
@@ -28,14 +29,18 @@ pub struct Belief {
     pub stopping_us: u64,
 }
 
+/// Live leases by token.
+pub type Live = BTreeMap<u64, (Resource, Mode)>;
+
 /// See above.
 #[derive(Debug, Default)]
 pub struct Exclusion {
-    live: BTreeMap<u64, (Resource, Mode)>,
+    live: Live,
     believers: BTreeMap<u64, Belief>,
-    forced: BTreeSet<u64>,
-    /// Pairs of believers that a forced break brought about.
-    pub forced_overlaps: u64,
+    /// Broken by force, or brought back to life with an old copy of the data.
+    excepted: BTreeSet<u64>,
+    /// Pairs of believers that this brought about.
+    pub excepted_overlaps: u64,
 }
 
 impl Exclusion {
@@ -61,7 +66,7 @@ impl Exclusion {
             }
             Event::Broken { lease, force: true, .. } => {
                 self.live.remove(&lease.token);
-                self.forced.insert(lease.token);
+                self.excepted.insert(lease.token);
             }
             _ => {}
         }
@@ -75,8 +80,8 @@ impl Exclusion {
             if !belief.resource.overlaps(&other.resource) || !belief.mode.conflicts(other.mode) {
                 continue;
             }
-            if self.forced.contains(&other.token) || self.forced.contains(&belief.token) {
-                self.forced_overlaps += 1;
+            if self.excepted.contains(&other.token) || self.excepted.contains(&belief.token) {
+                self.excepted_overlaps += 1;
                 continue;
             }
             let acting = if other.until_us > now_us { "believes" } else { "is still stopping" };
@@ -90,6 +95,19 @@ impl Exclusion {
         }
         self.believers.insert(belief.token, belief);
         Ok(())
+    }
+
+    /// The live leases.
+    pub fn live(&self) -> Live {
+        self.live.clone()
+    }
+
+    /// An old copy of the journal was put back; what clients believe goes on.
+    pub fn restore(&mut self, live: Live) {
+        // A lease that had ended lives again. Nothing new is granted for a while, but its former holder may renew it
+        // while whoever came after still believes: there only the token protects, as after a break with force.
+        self.excepted.extend(live.keys().filter(|token| !self.live.contains_key(token)));
+        self.live = live;
     }
 
     /// A client has stopped of its own accord.
@@ -138,6 +156,6 @@ mod tests {
         exclusion.believes(0, belief(1, 100)).unwrap();
         exclusion.committed(&committed(1, broken(1, "a", true))).unwrap();
         exclusion.believes(50, belief(2, 150)).unwrap();
-        assert_eq!(exclusion.forced_overlaps, 1);
+        assert_eq!(exclusion.excepted_overlaps, 1);
     }
 }

@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 const GRACE_US: u64 = 5_000_000;
 
 /// See above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Fifo {
     line: BTreeMap<Ticket, (Ask, Wait)>,
     last_ticket: Ticket,

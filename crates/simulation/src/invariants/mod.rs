@@ -6,6 +6,7 @@ mod durability;
 mod exclusion;
 mod fencing;
 mod fifo;
+mod holder_only;
 mod never_early;
 mod one_effect;
 mod progress;
@@ -74,6 +75,17 @@ pub struct Reply<'a> {
     pub outcome: &'a Outcome,
 }
 
+/// What the invariants that follow the journal knew when a copy of it was made.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    live: exclusion::Live,
+    never_early: never_early::NeverEarly,
+    durability: durability::Durability,
+    one_effect: one_effect::OneEffect,
+    fifo: fifo::Fifo,
+    holder_only: holder_only::HolderOnly,
+}
+
 /// All invariants, and what they look at together.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -85,6 +97,7 @@ pub struct Watch {
     durability: durability::Durability,
     one_effect: one_effect::OneEffect,
     fifo: fifo::Fifo,
+    holder_only: holder_only::HolderOnly,
 }
 
 impl Watch {
@@ -97,6 +110,7 @@ impl Watch {
             self.never_early.committed(event)?;
             self.one_effect.committed(event, &self.ledger)?;
             self.fifo.committed(event, &self.ledger)?;
+            self.holder_only.committed(event)?;
         }
         Ok(())
     }
@@ -105,7 +119,8 @@ impl Watch {
     pub fn replied(&mut self, reply: &Reply<'_>) -> Verdict {
         self.durability.replied(reply, &self.ledger)?;
         self.never_early.replied(reply, &self.ledger)?;
-        self.one_effect.replied(reply, &self.ledger)
+        self.one_effect.replied(reply, &self.ledger)?;
+        self.holder_only.replied(reply, &self.ledger)
     }
 
     /// Events were told to those who watch.
@@ -116,6 +131,33 @@ impl Watch {
     /// A start has read the journal. `last` is the last event it found, `possible` those it may end with.
     pub fn recovered(&mut self, last: Seq, possible: &[Seq]) -> Verdict {
         self.durability.recovered(last, possible)
+    }
+
+    /// What a copy of the data directory, made now, would take back.
+    pub fn remember(&self) -> Memory {
+        Memory {
+            live: self.exclusion.live(),
+            never_early: self.never_early.clone(),
+            durability: self.durability.clone(),
+            one_effect: self.one_effect.clone(),
+            fifo: self.fifo.clone(),
+            holder_only: self.holder_only.clone(),
+        }
+    }
+
+    /// An old copy of the data directory was put back. What clients believe, and the tokens, are not taken back.
+    pub fn restore(&mut self, memory: Memory) {
+        self.exclusion.restore(memory.live);
+        self.never_early = memory.never_early;
+        self.durability = memory.durability;
+        self.one_effect = memory.one_effect;
+        self.fifo = memory.fifo;
+        self.holder_only = memory.holder_only;
+    }
+
+    /// The wall clock was set: tokens no longer grow across a lost or restored data directory.
+    pub fn forget_tokens(&mut self) {
+        self.fencing = fencing::Fencing::default();
     }
 
     /// The state that a replay gives, and the state that is or should be the same.
@@ -133,13 +175,19 @@ impl Watch {
         self.exclusion.stops(token);
     }
 
+    /// Leases were ended so long after their deadline.
+    pub fn swept_late(&self, now_us: u64, by_ms: u64) -> Verdict {
+        let calm = !self.ledger.stood_still(now_us.saturating_sub(3_000_000), now_us);
+        progress::judge_lateness(calm, by_ms)
+    }
+
     /// The faults stopped a while ago; what is left?
     pub fn progressed(&self, left: &Left) -> Verdict {
         progress::judge(left)
     }
 
-    /// Pairs of clients that believed at once because a break was forced.
-    pub fn forced_overlaps(&self) -> u64 {
-        self.exclusion.forced_overlaps
+    /// Pairs of clients that believed at once because a break was forced or an old copy was put back.
+    pub fn excepted_overlaps(&self) -> u64 {
+        self.exclusion.excepted_overlaps
     }
 }

@@ -20,7 +20,7 @@ const SLACK_US: u64 = 300_000;
 const REST_EVERY_US: u64 = 2_500_000;
 
 /// See above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NeverEarly {
     leases: BTreeMap<u64, Lease>,
     by_secret: BTreeMap<Secret, u64>,
@@ -28,7 +28,7 @@ pub struct NeverEarly {
     sessions: BTreeMap<u32, Session>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lease {
     /// Its grant and a TTL: promised once somebody was told of it.
     granted_us: u64,
@@ -38,7 +38,7 @@ struct Lease {
     settled_us: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Session {
     secret: Secret,
     /// Its opening and a TTL: promised once somebody was told of it.

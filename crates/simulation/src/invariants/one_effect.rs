@@ -13,7 +13,7 @@ use super::{Committed, Reply, Verdict, Violation};
 use crate::ledger::Ledger;
 
 /// See above.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OneEffect {
     /// The token that each request was granted.
     grants: BTreeMap<String, u64>,

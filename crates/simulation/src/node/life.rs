@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_engine::{Engine, EngineOptions, Metrics, Replay};
+use leasehold_engine::{Engine, EngineOptions, Metrics, Replay, Restored};
 use leasehold_journal::{Call as DiskCall, Fault, FaultyDisk, FileJournal, Fold, Journal};
 use leasehold_state_machine::ids::HashKey;
 
-use super::{Appending, Death, InDoubt, Node, Process};
+use super::{Appending, Copy, Death, InDoubt, Node, Process};
 use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
 use crate::invariants::Violation;
@@ -16,7 +16,42 @@ use crate::plant::Plant;
 use crate::story::tell_events;
 use crate::world::{Happening, World};
 
+/// How long nothing is granted after an old copy of the data was put back: the longest TTL there is in a run.
+const RESTORED_MS: u64 = 60_000;
+
 impl Node {
+    /// Somebody copies the data directory of the running server.
+    pub fn back_up(&mut self, world: &mut World) {
+        if self.process.is_some() {
+            world.tell("operator", || "copies the data directory".into());
+            self.copy = Some(Copy { files: self.disk.contents(), memory: world.watch.remember() });
+        }
+    }
+
+    /// Somebody puts the copy back in place of what there is.
+    pub fn restore(&mut self, world: &mut World) {
+        let (Some(copy), true) = (self.copy.take(), self.process.is_some()) else { return };
+        self.die(world, Death::Process);
+        world.count(FaultKind::Restored);
+        world.tell("operator", || "puts the copy of the data directory back".into());
+        self.disk = FaultyDisk::holding(world.random.number(), &copy.files);
+        self.in_doubt = None;
+        self.restored = true;
+        self.was_restored = true;
+        world.watch.restore(copy.memory);
+        if self.wall_was_set {
+            world.watch.forget_tokens();
+        }
+        // What is on the copy is the truth from now on.
+        let mut truth = Replay::new(self.plan.limits);
+        let disk = GuardedDisk::new(FaultyDisk::holding(0, &copy.files), false);
+        if let Err(error) = FileJournal::open(disk, self.options.clone(), &mut truth) {
+            let sentence = format!("a copy of the data directory cannot be opened: {error}");
+            world.check(Err(Violation::new("durability", sentence)));
+        }
+        self.truth = truth;
+    }
+
     /// Starts the process.
     pub fn start(&mut self, world: &mut World) {
         if self.process.is_some() {
@@ -28,6 +63,8 @@ impl Node {
             let calls = world.random.below(6);
             if power {
                 self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::PowerLoss);
+            } else if world.random.chance(300) {
+                self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::Error);
             } else {
                 disk.die_after(calls);
             }
@@ -69,7 +106,7 @@ impl Node {
         let reading = self.reading(world.now_us);
         let options = EngineOptions {
             founding_key: HashKey([world.random.number(), world.random.number()]),
-            restored: None,
+            restored: self.restored.then_some(Restored { for_ms: Some(RESTORED_MS) }),
             accept_clock: false,
             batch_bytes_max: self.plan.batch_bytes_max,
             metrics: Arc::new(Metrics::default()),
@@ -203,7 +240,8 @@ impl Node {
                 0 => {
                     world.count(FaultKind::Disagreement);
                     let by_ms = i64::try_from(world.random.between(1_100, 10_000_000)).unwrap_or(0);
-                    self.wall_ahead_ms += if world.random.chance(500) { by_ms } else { -by_ms };
+                    let by_ms = if world.random.chance(500) { by_ms } else { -by_ms };
+                    self.set_wall_by(world, by_ms);
                 }
                 1 => {
                     world.count(FaultKind::BootClockBack);

@@ -18,7 +18,7 @@ use leasehold_state_machine::command::Request;
 
 use crate::disk::GuardedDisk;
 use crate::faults::{FaultKind, Plan};
-use crate::invariants::Committed;
+use crate::invariants::{Committed, Memory};
 use crate::network::CallId;
 use crate::world::{Happening, World};
 
@@ -63,6 +63,14 @@ pub struct Node {
     in_doubt: Option<InDoubt>,
     /// Disk errors still to come.
     errors_due: u64,
+    /// A copy of the data directory, and what was known when it was made.
+    copy: Option<Copy>,
+    /// Whether the operator says at every start that a copy was put back: until one start has written that down.
+    restored: bool,
+    /// Whether an old copy was ever put back: tokens then rest on the wall clock alone.
+    was_restored: bool,
+    /// Whether the wall clock was ever set.
+    wall_was_set: bool,
     /// A death that waits for its worst moment.
     doom: Option<(Moment, Death)>,
     requests: u64,
@@ -98,6 +106,12 @@ struct InDoubt {
     certain: bool,
 }
 
+/// A copy of the data directory.
+struct Copy {
+    files: BTreeMap<String, Vec<u8>>,
+    memory: Memory,
+}
+
 struct ServerCall {
     call: Option<CallId>,
     is_acquire: bool,
@@ -124,6 +138,10 @@ impl Node {
             in_doubt: None,
             errors_due: 0,
             doom: None,
+            copy: None,
+            restored: false,
+            was_restored: false,
+            wall_was_set: false,
             requests: 0,
         }
     }
@@ -131,6 +149,12 @@ impl Node {
     /// The state of the running engine.
     pub fn machine(&self) -> Option<&Machine> {
         self.process.as_ref().map(|process| process.engine.machine())
+    }
+
+    /// Calls on open connections that have had no answer.
+    pub fn unanswered(&self) -> usize {
+        let Some(process) = &self.process else { return 0 };
+        process.calls.values().filter(|call| !call.closed).count()
     }
 
     /// Whether it runs.
@@ -179,8 +203,16 @@ impl Node {
             2 => i64::try_from(world.random.below(100_000)).unwrap_or(0),
             _ => -i64::try_from(world.random.below(100_000)).unwrap_or(0),
         };
-        self.wall_ahead_ms += by_ms;
+        self.set_wall_by(world, by_ms);
         world.tell("server", || format!("'s wall clock is set by {by_ms} ms"));
+    }
+
+    pub(super) fn set_wall_by(&mut self, world: &mut World, by_ms: i64) {
+        self.wall_ahead_ms += by_ms;
+        self.wall_was_set = true;
+        if self.was_restored {
+            world.watch.forget_tokens();
+        }
     }
 
     /// A death strikes now, or at its worst moment.

@@ -88,6 +88,7 @@ impl Node {
             self.die(world, Death::Process);
             return;
         }
+        self.restored = false;
         let last_seq = appending.batch.last_seq;
         world.tally.grants += appending.events.iter().filter(|event| is_grant(event)).count() as u64;
         let _ = self.truth.replay(&appending.batch.payload);
@@ -128,6 +129,9 @@ impl Node {
         if dies {
             let calls = world.random.below(10);
             match death {
+                Death::Process if world.random.chance(300) => {
+                    self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::Error);
+                }
                 Death::Power => self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::PowerLoss),
                 Death::Process => process.disk.die_after(calls),
             }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use leasehold_engine::Notice;
+
 use super::Node;
 use crate::invariants::Reply;
 use crate::plant::Plant;
@@ -82,6 +84,11 @@ impl Node {
         }
         let verdict = world.watch.told(&released.events);
         world.check(verdict);
+        for notice in process.engine.take_notices() {
+            let Notice::SweepLag { ms } = notice else { continue };
+            let verdict = world.watch.swept_late(world.now_us, ms);
+            world.check(verdict);
+        }
         for reply in released.replies {
             self.answer(world, reply.to.0, reply.outcome);
         }
