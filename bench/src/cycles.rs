@@ -57,8 +57,11 @@ fn median(mut figures: Vec<Figure>) -> Figure {
 
 fn measure(served: &Served, clients: usize, seconds: f64) -> Result<Figure, String> {
     let start = Barrier::new(clients + 1);
-    let (cpu, events, commits) =
-        (served.cpu_seconds(), served.metric("lock_journal_batch_sum")?, served.metric("lock_journal_batch_count")?);
+    let (cpu, events, commits) = (
+        served.cpu_seconds(),
+        served.metric("lock_journal_batch_sum")?,
+        served.metric("lock_journal_batch_count")?,
+    );
     let (began, all) = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..clients)
             .map(|client| {

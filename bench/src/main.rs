@@ -28,7 +28,9 @@ fn main() -> ExitCode {
             ("--only", _) => only = args.next(),
             ("--pairs", _) => pairs = args.next().and_then(|text| text.parse().ok()).unwrap_or(pairs),
             _ => {
-                eprintln!("usage: leasehold-bench [--quick] [--only cycles|refusals|million|churn] [--pairs N]");
+                eprintln!(
+                    "usage: leasehold-bench [--quick] [--only cycles|refusals|million|churn] [--pairs N]"
+                );
                 return ExitCode::from(64);
             }
         }

@@ -57,7 +57,8 @@ impl Served {
                 .recv_timeout(Duration::from_secs(300))
                 .map_err(|_| format!("the server did not say where it listens; it said:\n{said}"))?;
             if let Some(at) = line.find("http://") {
-                let text: String = line[at + 7..].chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
+                let text: String =
+                    line[at + 7..].chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
                 if let Ok(address) = text.parse() {
                     served.address = address;
                 }
@@ -122,5 +123,9 @@ impl Drop for Served {
 /// Bytes of all files in a folder.
 pub fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).filter(|meta| meta.is_file()).map(|meta| meta.len()).sum()
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|meta| meta.is_file())
+        .map(|meta| meta.len())
+        .sum()
 }
