@@ -9,7 +9,10 @@ use clap::{Args, ValueEnum};
 use leasehold_state_machine::limits::Limits;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::CONNECTIONS_MAX;
+use crate::limits::{
+    CONNECTIONS_MAX, WATCH_COMMENT_MS, WATCH_COMMENT_MS_MAX, WATCH_COMMENT_MS_MIN, WATCH_LAG_MAX,
+    WATCHERS_MAX,
+};
 
 /// Where a server listens when nobody says otherwise.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7420);
@@ -67,6 +70,15 @@ pub struct Given {
     /// Connections at most
     #[arg(long, value_name = "N", env = "LEASEHOLD_CONNECTIONS_MAX", help_heading = "Limits")]
     pub connections_max: Option<usize>,
+    /// Watchers at most
+    #[arg(long, value_name = "N", env = "LEASEHOLD_WATCHERS_MAX", help_heading = "Limits")]
+    pub watchers_max: Option<usize>,
+    /// Events that may pass a watcher that does not keep up, before it is cut off
+    #[arg(long, value_name = "N", env = "LEASEHOLD_WATCH_LAG_MAX", help_heading = "Limits")]
+    pub watch_lag_max: Option<usize>,
+    /// How often an event stream carries a comment, so that nobody on the way takes it for dead
+    #[arg(long, value_name = "MS", env = "LEASEHOLD_WATCH_COMMENT_MS", help_heading = "Limits")]
+    pub watch_comment_ms: Option<u64>,
     /// Requests at most that are being worked on; beyond it the answer is `busy`
     #[arg(long, value_name = "N", env = "LEASEHOLD_QUEUE_MAX", help_heading = "Limits")]
     pub queue_max: Option<usize>,
@@ -125,6 +137,9 @@ pub struct Settings {
     pub sessions_max: usize,
     pub request_ids_max: usize,
     pub connections_max: usize,
+    pub watchers_max: usize,
+    pub watch_lag_max: usize,
+    pub watch_comment_ms: u64,
     pub queue_max: usize,
     pub disk_reserve_bytes: u64,
     pub segment_bytes: u64,
@@ -203,6 +218,9 @@ impl Given {
             sessions_max: self.sessions_max.or(lower.sessions_max),
             request_ids_max: self.request_ids_max.or(lower.request_ids_max),
             connections_max: self.connections_max.or(lower.connections_max),
+            watchers_max: self.watchers_max.or(lower.watchers_max),
+            watch_lag_max: self.watch_lag_max.or(lower.watch_lag_max),
+            watch_comment_ms: self.watch_comment_ms.or(lower.watch_comment_ms),
             queue_max: self.queue_max.or(lower.queue_max),
             disk_reserve_bytes: self.disk_reserve_bytes.or(lower.disk_reserve_bytes),
             segment_bytes: self.segment_bytes.or(lower.segment_bytes),
@@ -227,6 +245,9 @@ impl Given {
             sessions_max: self.sessions_max.unwrap_or(limits.sessions_max),
             request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
             connections_max: self.connections_max.unwrap_or(CONNECTIONS_MAX),
+            watchers_max: self.watchers_max.unwrap_or(WATCHERS_MAX),
+            watch_lag_max: self.watch_lag_max.unwrap_or(WATCH_LAG_MAX),
+            watch_comment_ms: self.watch_comment_ms.unwrap_or(WATCH_COMMENT_MS),
             queue_max: self.queue_max.unwrap_or(leasehold_engine::limits::ORDINARY_REQUESTS_MAX),
             disk_reserve_bytes: self
                 .disk_reserve_bytes
@@ -265,11 +286,17 @@ impl Settings {
             ("sessions_max", self.sessions_max),
             ("request_ids_max", self.request_ids_max),
             ("connections_max", self.connections_max),
+            ("watchers_max", self.watchers_max),
+            ("watch_lag_max", self.watch_lag_max),
             ("queue_max", self.queue_max),
         ] {
             if !(1..=RECORDS_MAX).contains(&value) {
                 return Err(ConfigError::OutOfBounds { key, min: 1, max: RECORDS_MAX as u64 });
             }
+        }
+        if !(WATCH_COMMENT_MS_MIN..=WATCH_COMMENT_MS_MAX).contains(&self.watch_comment_ms) {
+            let (min, max) = (WATCH_COMMENT_MS_MIN, WATCH_COMMENT_MS_MAX);
+            return Err(ConfigError::OutOfBounds { key: "watch_comment_ms", min, max });
         }
         let (min, max) =
             (leasehold_journal::limits::SEGMENT_BYTES_MIN, leasehold_journal::limits::SEGMENT_BYTES_MAX);

@@ -26,5 +26,35 @@ pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a stopped server waits for its audit trail to be written.
 pub const TRAIL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Watchers at once, unless the operator says otherwise.
+pub const WATCHERS_MAX: usize = 10_000;
+/// How many events may pass a watcher that does not keep up, before it is cut off: half of what is kept, so that it can
+/// still resume.
+pub const WATCH_LAG_MAX: usize = leasehold_engine::limits::HISTORY_EVENTS_MAX / 2;
+/// How often an event stream carries a comment, so that nobody on the way takes it for dead.
+pub const WATCH_COMMENT_MS: u64 = 15_000;
+/// The most often that may be set: a comment is a wake-up for each watcher.
+pub const WATCH_COMMENT_MS_MIN: u64 = 10;
+/// The least often that may be set: an hour is longer than anything on the way waits.
+pub const WATCH_COMMENT_MS_MAX: u64 = 3_600_000;
+/// An event stream that has been quiet says where it stands when so many events have passed it, so that its reader
+/// need not come back with a number that is no longer kept.
+pub const WATCH_NUMBERS_QUIET: u64 = 1000;
+/// Bytes of events that are written in one piece.
+pub const WATCH_PIECE_BYTES: usize = 16 * 1024;
+/// How long somebody who was one watcher too many is told to wait.
+pub const WATCH_RETRY_MS: u64 = 1000;
+/// Events that wait at one watcher's seat, and that it reads from the history at once. Whoever has more to hear reads
+/// it later: nothing is lost by a small seat, and ten thousand of them are small together.
+pub const SEAT_EVENTS_MAX: usize = 128;
+/// Events of the history that somebody who catches up looks through at once, while others wait.
+pub const WATCH_SCAN_EVENTS: usize = 4096;
+/// Events that the feed passes on at once, while those who begin to watch wait.
+pub const FEED_SLICE: usize = 64;
+/// Events for which the feed is woken although nobody watches: it only has to keep them.
+pub const FEED_IDLE_EVENTS: usize = 4096;
+/// Events on their way to the feed at most: what a busy server does in seconds. Beyond it the feed begins anew, and
+/// everybody who watches is cut off, because the engine waits for nobody.
+pub const FEED_EVENTS_MAX: usize = 1 << 17;
 /// Characters of somebody's own text that an error repeats.
 pub const ECHO_CHARS_MAX: usize = 64;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_engine::{
     AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
-    Metrics, Recovered, Replay, Restored, Secrets,
+    Metrics, OnEvents, Recovered, Replay, Restored, Secrets,
 };
 use leasehold_journal::{
     FileJournal, Folder, FolderError, Journal, MemoryJournal, OpenError, Options, Recovery,
@@ -28,11 +28,12 @@ use tracing::{info, warn};
 use crate::audit::AuditLog;
 use crate::config::Settings;
 use crate::http::accept::{ConnectionLimits, Draining, accept};
-use crate::http::door::Door;
+use crate::http::door::{Door, Watch};
 use crate::http::gate::Gate;
 use crate::limits::{DRAIN_TIMEOUT, TRAIL_TIMEOUT};
 use crate::logs;
-use crate::trail::{self, OnEvents};
+use crate::trail;
+use crate::watch::{Feed, FeedLimits};
 
 /// What is said for one start only, and never kept in a file of settings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,7 +118,7 @@ pub struct Running {
     engine: Handle,
     accepting: Task<Draining>,
     stop_accepting: oneshot::Sender<()>,
-    trail: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Starts a server and returns when it serves. Until then its port already says that it is starting.
@@ -136,15 +137,15 @@ pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running
     }));
 
     // Replaying a journal is long work for a thread that others share.
+    let comment_every = Duration::from_millis(settings.watch_comment_ms);
     let data = (!settings.in_memory).then(|| settings.data.clone());
     let opened = task::spawn_blocking(move || open(&settings, exceptions)).await;
-    let Opened { engine, journal, recovered, trail } = opened.map_err(|error| ServeError::System {
-        doing: "finish the recovery",
-        source: io::Error::other(error),
+    let Opened { engine, journal, recovered, feed, threads } = opened.map_err(|error| {
+        ServeError::System { doing: "finish the recovery", source: io::Error::other(error) }
     })??;
-    door.open(engine.clone());
+    door.open(engine.clone(), Watch { feed, comment_every });
     let report = Report { address, data, journal, recovered, took: begun.elapsed() };
-    Ok(Running { report, door, engine, accepting, stop_accepting, trail })
+    Ok(Running { report, door, engine, accepting, stop_accepting, threads })
 }
 
 impl Running {
@@ -175,7 +176,13 @@ impl Running {
             warn!("the journal did not finish in time; what it had not acknowledged may be lost");
             return Ok(());
         }
-        let _ = timeout(TRAIL_TIMEOUT, task::spawn_blocking(move || self.trail.join())).await;
+        let ended = task::spawn_blocking(move || {
+            for thread in self.threads {
+                // A thread that panicked has said so itself.
+                let _ = thread.join();
+            }
+        });
+        let _ = timeout(TRAIL_TIMEOUT, ended).await;
         Ok(())
     }
 }
@@ -185,7 +192,8 @@ struct Opened {
     engine: Handle,
     journal: Recovery,
     recovered: Recovered,
-    trail: JoinHandle<()>,
+    feed: Arc<Feed>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Opens the data, recovers, and starts the engine's threads: every call that the server makes of the engine, but for
@@ -223,11 +231,13 @@ fn open(settings: &Settings, exceptions: Exceptions) -> Result<Opened, ServeErro
         batch_bytes_max: journal.batch_bytes_max(),
         metrics: Arc::new(Metrics::default()),
     };
+    let limits = FeedLimits { watchers_max: settings.watchers_max, lag_max: settings.watch_lag_max };
+    let feed = Arc::new(Feed::new(replay.take_history(), limits));
     let (engine, recovered) = Engine::recover(replay, clock.boot_id(), clock.read(), options);
-    let (on_events, trail) = trail::start(audit).map_err(system("start a thread"))?;
+    let (on_events, threads) = trail::start(audit, Arc::clone(&feed)).map_err(system("start a thread"))?;
     let engine = leasehold_engine::start(engine, journal, Arc::new(clock), driver(settings, on_events))
         .map_err(system("start a thread"))?;
-    Ok(Opened { engine, journal: recovery, recovered, trail })
+    Ok(Opened { engine, journal: recovery, recovered, feed, threads })
 }
 
 fn driver(settings: &Settings, on_events: OnEvents) -> DriverOptions {

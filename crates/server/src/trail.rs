@@ -1,47 +1,48 @@
-//! Where durable events go: to the audit file, all of them, and to the log, those worth a line. Has a thread of its own,
-//! so that a slow file or terminal does not stop the engine; only an audit file that falls far behind makes it wait,
-//! because an audit trail is complete or it is none.
+//! Where durable events go: to the audit file, all of them; to the log, those worth a line; to the watch feed, those
+//! that concern somebody. Has threads of its own, so that neither a slow file or terminal nor a crowd of watchers stops
+//! the engine; only an audit file that falls far behind makes it wait, because an audit trail is complete or it is none.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
-use leasehold_state_machine::event::{Event, Seq};
+use leasehold_engine::OnEvents;
 use tracing::{error, warn};
 
 use crate::audit::AuditLog;
 use crate::logs;
+use crate::watch::Feed;
+use crate::watch::intake::Batch;
 
 /// Batches of events that may be on their way to the thread.
 const BATCHES_MAX: usize = 1024;
 
-type Batch = Vec<(Seq, u64, Event)>;
-
-/// What the engine calls with every batch of durable events.
-pub type OnEvents = Box<dyn FnMut(&[(Seq, u64, Event)]) + Send>;
-
-/// Starts the thread. It ends when what is returned for the engine has been dropped and everything is written.
-pub fn start(audit: Option<AuditLog>) -> io::Result<(OnEvents, JoinHandle<()>)> {
+/// Starts the threads. They end when what is returned for the engine has been dropped and everything is written.
+pub fn start(audit: Option<AuditLog>, feed: Arc<Feed>) -> io::Result<(OnEvents, Vec<JoinHandle<()>>)> {
     let (batches, events) = sync_channel(BATCHES_MAX);
     let audited = audit.is_some();
-    let thread = std::thread::Builder::new().name("trail".into()).spawn(move || follow(&events, audit))?;
-    let on_events: OnEvents = match audited {
-        true => Box::new(move |events| {
-            // The thread only ends after this sender.
-            let _ = batches.send(events.to_vec());
-        }),
-        false => {
-            let mut unlogged = Unlogged { batches, count: 0 };
-            Box::new(move |events| unlogged.pass_on(events))
-        }
+    let trail = Builder::new().name("trail".into()).spawn(move || follow(&events, audit))?;
+    let watch = {
+        let feed = Arc::clone(&feed);
+        Builder::new().name("watch".into()).spawn(move || feed.follow())?
     };
-    Ok((on_events, thread))
+    let (feeding, mut lines) = (Feeding(feed), Lines { batches, left_out: 0 });
+    let on_events: OnEvents = Box::new(move |events| {
+        let batch = Batch::new(events);
+        feeding.0.intake().put(Arc::clone(&batch));
+        match audited {
+            true => lines.send(batch),
+            false => lines.offer(batch),
+        }
+    });
+    Ok((on_events, vec![trail, watch]))
 }
 
 fn follow(events: &Receiver<Batch>, mut audit: Option<AuditLog>) {
     let mut failing = false;
     for batch in events {
-        for (seq, _, event) in &batch {
+        for (seq, _, event) in batch.iter() {
             if logs::is_worth(event) {
                 logs::event(*seq, event);
             }
@@ -60,30 +61,46 @@ fn follow(events: &Receiver<Batch>, mut audit: Option<AuditLog>) {
 }
 
 fn write(audit: &mut AuditLog, batch: &Batch) -> io::Result<()> {
-    for (seq, wall_ms, event) in batch {
+    for (seq, wall_ms, event) in batch.iter() {
         audit.add(*seq, *wall_ms, event)?;
     }
     audit.flush()
 }
 
-/// Passes on what is worth a line in the log, and rather leaves something out than wait.
-struct Unlogged {
-    batches: SyncSender<Batch>,
-    count: usize,
+/// Ends the feed's thread when the engine has ended.
+struct Feeding(Arc<Feed>);
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        self.0.intake().end();
+    }
 }
 
-impl Unlogged {
-    fn pass_on(&mut self, events: &[(Seq, u64, Event)]) {
-        let batch: Batch = events.iter().filter(|(_, _, event)| logs::is_worth(event)).cloned().collect();
-        if batch.is_empty() {
+/// The way to the audit file and the log.
+struct Lines {
+    batches: SyncSender<Batch>,
+    left_out: usize,
+}
+
+impl Lines {
+    /// Passes everything on, and waits if it must.
+    fn send(&self, batch: Batch) {
+        // The thread only ends after this sender.
+        let _ = self.batches.send(batch);
+    }
+
+    /// Passes on what is worth a line in the log, and rather leaves something out than wait.
+    fn offer(&mut self, batch: Batch) {
+        let worth = batch.iter().filter(|(_, _, event)| logs::is_worth(event)).count();
+        if worth == 0 {
             return;
         }
         match self.batches.try_send(batch) {
-            Ok(()) if self.count > 0 => {
-                warn!(events = self.count, "the log could not keep up, and some events are not in it");
-                self.count = 0;
+            Ok(()) if self.left_out > 0 => {
+                warn!(events = self.left_out, "the log could not keep up, and some events are not in it");
+                self.left_out = 0;
             }
-            Err(TrySendError::Full(batch)) => self.count += batch.len(),
+            Err(TrySendError::Full(_)) => self.left_out += worth,
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
     }

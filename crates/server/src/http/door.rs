@@ -11,12 +11,15 @@ use leasehold_state_machine::answer::{Outcome, Refusal};
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::invalid::Invalid;
 
+use super::events::EventStream;
 use super::gate::Gate;
 use super::reply::{self, Reply};
 use super::route::{self, Page, Route};
+use super::watch_request::{self, WatchRequest};
 use super::{intake, pages};
 use crate::metrics::exposition;
 use crate::metrics::tallies::Tallies;
+use crate::watch::Feed;
 use crate::wire::commands::Sent;
 use crate::wire::problem::Denial;
 use crate::wire::shapes;
@@ -29,23 +32,43 @@ pub struct Door {
     gate: Gate,
     tallies: Arc<Tallies>,
     engine: OnceLock<Handle>,
+    watch: OnceLock<Watch>,
     closing: AtomicBool,
+}
+
+/// What watchers meet.
+#[derive(Debug)]
+pub struct Watch {
+    /// Where events come from.
+    pub feed: Arc<Feed>,
+    /// How often an event stream carries a comment.
+    pub comment_every: Duration,
 }
 
 impl Door {
     /// A door without an engine behind it: everything but health and metrics is `unavailable`.
     pub fn new(gate: Gate) -> Door {
-        Door { gate, tallies: Arc::default(), engine: OnceLock::new(), closing: AtomicBool::new(false) }
+        Door {
+            gate,
+            tallies: Arc::default(),
+            engine: OnceLock::new(),
+            watch: OnceLock::new(),
+            closing: AtomicBool::new(false),
+        }
     }
 
-    /// Puts the engine behind the door. Happens once.
-    pub fn open(&self, engine: Handle) {
+    /// Puts the engine and its feed behind the door. Happens once.
+    pub fn open(&self, engine: Handle, watch: Watch) {
+        assert!(self.watch.set(watch).is_ok(), "one feed for the life of a door");
         assert!(self.engine.set(engine).is_ok(), "one engine for the life of a door");
     }
 
-    /// From now on everything is answered `unavailable`.
+    /// From now on everything is answered `unavailable`, and nobody watches any more.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
+        if let Some(watch) = self.watch.get() {
+            watch.feed.close();
+        }
     }
 
     /// What is counted at the door.
@@ -69,11 +92,18 @@ impl Door {
         let (call, lock) = match route {
             Route::Call(call, lock) => (call, lock),
             Route::Page(page) => return self.page(page),
+            Route::WatchLock(_) | Route::WatchPrefix if !body.is_empty() => return Err(no_body().into()),
+            Route::WatchLock(lock) => {
+                return self.watch(watch_request::of_lock(lock, head.uri.query(), &head.headers)?);
+            }
+            Route::WatchPrefix => {
+                return self.watch(watch_request::of_prefix(head.uri.query(), &head.headers)?);
+            }
         };
         if call.has_body() {
             intake::check_media_type(&head.headers)?;
         } else if !body.is_empty() {
-            return Err(Invalid::new("body", "this call has no body").into());
+            return Err(no_body().into());
         }
         let started = Instant::now();
         let command =
@@ -87,6 +117,13 @@ impl Door {
         Ok(reply::json(shapes::render(&outcome?)))
     }
 
+    fn watch(&self, request: WatchRequest) -> Result<Reply, Denial> {
+        self.serving()?;
+        let Some(watch) = self.watch.get() else { return Err(not_now("the server is starting").into()) };
+        let watching = watch.feed.watch(request.concern, request.from)?;
+        Ok(reply::events(EventStream::new(watching, request.from.is_some(), watch.comment_every)))
+    }
+
     /// The one place where a request reaches the engine.
     async fn ask(&self, command: Command) -> Outcome {
         match self.serving() {
@@ -97,7 +134,6 @@ impl Door {
 
     /// The engine, while there is one that serves.
     fn serving(&self) -> Result<&Handle, Refusal> {
-        let not_now = |why| Refusal::Unavailable { why, retry_ms: COMING_AND_GOING_RETRY_MS };
         if self.closing.load(Ordering::Relaxed) {
             return Err(not_now("the server is stopping"));
         }
@@ -112,15 +148,26 @@ impl Door {
             Page::Ready => {
                 let engine = self.serving()?;
                 if !engine.is_ready() {
-                    let why = "the server is not ready";
-                    return Err(Refusal::Unavailable { why, retry_ms: COMING_AND_GOING_RETRY_MS }.into());
+                    return Err(not_now("the server is not ready").into());
                 }
                 reply::json(pages::ready())
             }
             Page::Metrics => reply::text(
                 "text/plain; version=0.0.4; charset=utf-8",
-                exposition::render(&self.tallies, self.engine.get().map(Handle::metrics)),
+                exposition::render(
+                    &self.tallies,
+                    self.engine.get().map(Handle::metrics),
+                    self.watch.get().map(|watch| &*watch.feed),
+                ),
             ),
         })
     }
+}
+
+fn not_now(why: &'static str) -> Refusal {
+    Refusal::Unavailable { why, retry_ms: COMING_AND_GOING_RETRY_MS }
+}
+
+fn no_body() -> Invalid {
+    Invalid::new("body", "this call has no body")
 }

@@ -3,9 +3,11 @@
 
 pub mod accept;
 pub mod door;
+pub mod events;
 pub mod gate;
 pub mod intake;
 pub mod pages;
 pub mod reply;
 pub mod route;
 pub mod socket;
+pub mod watch_request;

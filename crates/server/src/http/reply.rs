@@ -2,14 +2,15 @@
 //! join it without the rest of the door noticing.
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
+use super::events::EventStream;
 use crate::wire::problem::Denial;
 
-/// What answers are made of.
-pub type Reply = Response<Full<Bytes>>;
+/// An answer: nearly always whole, or a stream of events.
+pub type Reply = Response<Either<Full<Bytes>, EventStream>>;
 
 /// JSON with status 200.
 pub fn json(body: Vec<u8>) -> Reply {
@@ -19,6 +20,11 @@ pub fn json(body: Vec<u8>) -> Reply {
 /// Text of some type with status 200.
 pub fn text(media_type: &'static str, body: String) -> Reply {
     with(StatusCode::OK, media_type, body.into_bytes())
+}
+
+/// A stream of events with status 200.
+pub fn events(stream: EventStream) -> Reply {
+    dress(StatusCode::OK, "text/event-stream", Either::Right(stream))
 }
 
 /// A refusal.
@@ -43,9 +49,13 @@ pub fn denial(denial: &Denial) -> Reply {
 }
 
 fn with(status: StatusCode, media_type: &'static str, body: Vec<u8>) -> Reply {
+    dress(status, media_type, Either::Left(Full::new(Bytes::from(body))))
+}
+
+fn dress(status: StatusCode, media_type: &'static str, body: Either<Full<Bytes>, EventStream>) -> Reply {
     const NOSNIFF: (HeaderName, HeaderValue) =
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let mut reply = Response::new(Full::new(Bytes::from(body)));
+    let mut reply = Response::new(body);
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

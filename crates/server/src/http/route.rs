@@ -11,6 +11,10 @@ use crate::wire::problem::Denial;
 pub enum Route<'p> {
     /// To the engine, with the path segment that names the lock, as sent; empty where there is none.
     Call(Call, &'p str),
+    /// To the feed, for one lock: the path segment that names it, as sent.
+    WatchLock(&'p str),
+    /// To the feed, for all locks with a prefix.
+    WatchPrefix,
     /// To a page that the server makes by itself.
     Page(Page),
 }
@@ -63,8 +67,11 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Route<'p>, Denial> {
             "release" => post(Call::Release, lock),
             "cancel" => post(Call::Cancel, lock),
             "verify" => post(Call::Verify, lock),
+            // Not HEAD: a stream of events has no end to tell the length of.
+            "watch" => only(method == Method::GET, "GET", Route::WatchLock(lock)),
             _ => Err(Denial::NoRoute),
         },
+        [Some("v1"), Some("watch"), None, ..] => only(method == Method::GET, "GET", Route::WatchPrefix),
         [Some("v1"), Some("sessions"), None, ..] => match *method {
             Method::POST => Ok(Route::Call(Call::OpenSession, "")),
             _ => only(get, "GET, HEAD, POST", Route::Call(Call::ListSessions, "")),
@@ -109,6 +116,8 @@ mod tests {
         assert_eq!(allow(Method::PUT, "/v1/locks/a"), "GET, HEAD, DELETE");
         assert_eq!(allow(Method::DELETE, "/v1/locks"), "GET, HEAD");
         assert_eq!(allow(Method::DELETE, "/v1/sessions"), "GET, HEAD, POST");
+        assert_eq!(allow(Method::HEAD, "/v1/locks/a/watch"), "GET");
+        assert_eq!(allow(Method::POST, "/v1/watch"), "GET");
         assert_eq!(allow(Method::POST, "/metrics"), "GET, HEAD");
     }
 }

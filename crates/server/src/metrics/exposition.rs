@@ -8,15 +8,19 @@ use super::process;
 use super::tallies::{Ended, Tallies};
 use super::text::Text;
 use crate::http::pages::VERSION;
+use crate::watch::Feed;
 use crate::wire::commands::Call;
 
 /// Renders the page. There is no engine while the server starts.
-pub fn render(tallies: &Tallies, engine: Option<&Metrics>) -> String {
+pub fn render(tallies: &Tallies, engine: Option<&Metrics>, feed: Option<&Feed>) -> String {
     let mut text = Text::default();
     calls(&mut text, tallies);
     if let Some(metrics) = engine {
         state(&mut text, metrics);
         journal(&mut text, metrics);
+    }
+    if let Some(feed) = feed {
+        watching(&mut text, feed);
     }
     surroundings(&mut text, tallies);
     text.finish()
@@ -84,6 +88,15 @@ fn journal(text: &mut Text, metrics: &Metrics) {
     if room_bytes != u64::MAX {
         text.gauge("lock_journal_room_bytes", "Free bytes on the journal's disk.", room_bytes);
     }
+}
+
+fn watching(text: &mut Text, feed: &Feed) {
+    text.gauge("lock_watchers", "Watchers now.", feed.watchers());
+    text.counter(
+        "lock_watchers_cut_off_total",
+        "Watchers that were cut off because they did not keep up.",
+        feed.cut_off_total(),
+    );
 }
 
 fn surroundings(text: &mut Text, tallies: &Tallies) {

@@ -1,6 +1,7 @@
 //! An event as one line of JSON, as the audit trail keeps it and watchers hear it. Shows no secret, because it reads
 //! none.
 
+use leasehold_engine::Moment;
 use leasehold_state_machine::event::{Ask, Ending, Event, LeaseName, Seq};
 use serde::Serialize;
 
@@ -71,6 +72,19 @@ impl<'a> From<&'a Event> for Told<'a> {
     }
 }
 
+impl<'a> From<&'a Moment> for Told<'a> {
+    fn from(moment: &'a Moment) -> Self {
+        Told {
+            lock: Some(moment.lock()),
+            kind: moment.kind().text(),
+            owner_id: Some(moment.owner()),
+            fencing_token: moment.token(),
+            mode: Some(moment.mode().text()),
+            reason: moment.reason(),
+        }
+    }
+}
+
 fn asked<'a>(kind: &'static str, ask: &'a Ask) -> Told<'a> {
     Told {
         lock: Some(ask.resource.text()),
@@ -103,6 +117,11 @@ struct Line<'a> {
 /// The event's line, without its line end.
 pub fn event_line(seq: Seq, wall_ms: u64, event: &Event) -> Vec<u8> {
     to_json(&Line { seq, time: Timestamp(wall_ms), told: Told::from(event) })
+}
+
+/// The line of an event that watchers may hear of: the same as [`event_line`] gives.
+pub fn moment_line(moment: &Moment) -> Vec<u8> {
+    to_json(&Line { seq: moment.seq(), time: Timestamp(moment.wall_ms()), told: Told::from(moment) })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use leasehold_state_machine::answer::{Held, Refusal};
+use leasehold_state_machine::event::Seq;
 use leasehold_state_machine::invalid::Invalid;
 use serde::Serialize;
 
@@ -28,6 +29,8 @@ pub enum Code {
     LeaseExpired,
     /// Released, closed or broken.
     Released,
+    /// Events that are no longer kept.
+    Gone,
     /// Owner, lease, token and lock do not belong together.
     StaleToken,
     /// A body over its limit.
@@ -52,6 +55,7 @@ impl Code {
             Code::Held => ("held", 409, "Held by somebody else"),
             Code::LeaseExpired => ("lease_expired", 410, "The lease has expired"),
             Code::Released => ("released", 410, "The lease has been released"),
+            Code::Gone => ("gone", 410, "Events are no longer kept"),
             Code::StaleToken => ("stale_token", 412, "Not the lease it claims to be"),
             Code::TooLarge => ("too_large", 413, "Too large"),
             Code::Cancelled => ("cancelled", 499, "Cancelled"),
@@ -79,6 +83,11 @@ pub enum Denial {
     BodyTooLarge {
         /// The most it may have.
         bytes_max: usize,
+    },
+    /// A watch asks for events that are no longer kept.
+    Gone {
+        /// All that are newer than this one are.
+        kept_after: Seq,
     },
     /// It comes from where nobody may ask from.
     Foreign {
@@ -118,6 +127,7 @@ impl Denial {
             Denial::WrongMethod { .. } => Code::MethodNotAllowed,
             Denial::WrongMediaType => Code::UnsupportedMediaType,
             Denial::BodyTooLarge { .. } => Code::TooLarge,
+            Denial::Gone { .. } => Code::Gone,
             Denial::Foreign { .. } => Code::PermissionDenied,
         }
     }
@@ -179,6 +189,11 @@ impl Denial {
                     .into()
             }
             Denial::BodyTooLarge { bytes_max } => format!("the body has at most {bytes_max} bytes").into(),
+            Denial::Gone { kept_after } => format!(
+                "events are kept that are newer than number {kept_after}: look at the locks again, and watch from the \
+                 `seq` of what you see"
+            )
+            .into(),
             Denial::Foreign { why } => why.clone().into(),
         }
     }
