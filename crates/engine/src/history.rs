@@ -274,7 +274,8 @@ impl Moment {
 }
 
 impl MomentKind {
-    const ALL: [MomentKind; 7] = [
+    /// All of them.
+    pub const ALL: [MomentKind; 7] = [
         MomentKind::Granted,
         MomentKind::Queued,
         MomentKind::Dequeued,

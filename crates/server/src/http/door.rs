@@ -14,9 +14,9 @@ use leasehold_state_machine::invalid::Invalid;
 use super::events::EventStream;
 use super::gate::Gate;
 use super::reply::{self, Reply};
-use super::route::{self, Page, Route};
+use super::route::{self, Page, To};
 use super::watch_request::{self, WatchRequest};
-use super::{intake, pages};
+use super::{intake, openapi, pages};
 use crate::metrics::exposition;
 use crate::metrics::tallies::Tallies;
 use crate::watch::Feed;
@@ -87,16 +87,16 @@ impl Door {
     async fn carry_out(&self, request: Request<Incoming>, body_timeout: Duration) -> Result<Reply, Denial> {
         let (head, body) = request.into_parts();
         self.gate.judge(head.version, &head.uri, &head.headers)?;
-        let route = route::find(&head.method, head.uri.path())?;
+        let (to, lock) = route::find(&head.method, head.uri.path())?;
         let body = intake::take(body, body_timeout).await?;
-        let (call, lock) = match route {
-            Route::Call(call, lock) => (call, lock),
-            Route::Page(page) => return self.page(page),
-            Route::WatchLock(_) | Route::WatchPrefix if !body.is_empty() => return Err(no_body().into()),
-            Route::WatchLock(lock) => {
+        let call = match to {
+            To::Call(call) => call,
+            To::Page(page) => return self.page(page),
+            To::WatchLock | To::WatchPrefix if !body.is_empty() => return Err(no_body().into()),
+            To::WatchLock => {
                 return self.watch(watch_request::of_lock(lock, head.uri.query(), &head.headers)?);
             }
-            Route::WatchPrefix => {
+            To::WatchPrefix => {
                 return self.watch(watch_request::of_prefix(head.uri.query(), &head.headers)?);
             }
         };
@@ -145,6 +145,7 @@ impl Door {
             Page::Index => reply::text("text/html; charset=utf-8", pages::index()),
             Page::Health => reply::json(pages::health()),
             Page::Version => reply::json(pages::version()),
+            Page::OpenApi => reply::json(openapi::text().into()),
             Page::Ready => {
                 let engine = self.serving()?;
                 if !engine.is_ready() {

@@ -6,6 +6,7 @@ pub mod door;
 pub mod events;
 pub mod gate;
 pub mod intake;
+pub mod openapi;
 pub mod pages;
 pub mod reply;
 pub mod route;

@@ -38,8 +38,10 @@ pub fn denial(denial: &Denial) -> Reply {
     {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
     }
-    if let Denial::WrongMethod { allow } = denial {
-        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    if let Denial::WrongMethod { allow } = denial
+        && let Ok(allow) = HeaderValue::from_str(allow)
+    {
+        reply.headers_mut().insert(header::ALLOW, allow);
     }
     if matches!(denial, Denial::BodyTooLarge { .. }) {
         // The rest of the body may still be on its way; nothing after it could be told apart.

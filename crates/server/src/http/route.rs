@@ -1,18 +1,22 @@
-//! Which call a method and a path mean. Works on the path as it was sent: nothing is decoded, joined or normalised
-//! before it is split, so that `%2F` in a lock's name stays inside its segment.
+//! Which call a method and a path mean: one table, which the description of the API reads too. Works on the path as it
+//! was sent: nothing is decoded, joined or normalised before it is split, so that `%2F` in a lock's name stays inside
+//! its segment.
 
 use hyper::Method;
 
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
 
-/// Where a request goes.
+/// Where a request goes, and the path segment that names its lock, as sent; empty where a route has none.
+pub type Found<'p> = (To, &'p str);
+
+/// Where requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route<'p> {
-    /// To the engine, with the path segment that names the lock, as sent; empty where there is none.
-    Call(Call, &'p str),
-    /// To the feed, for one lock: the path segment that names it, as sent.
-    WatchLock(&'p str),
+pub enum To {
+    /// To the engine.
+    Call(Call),
+    /// To the feed, for one lock.
+    WatchLock,
     /// To the feed, for all locks with a prefix.
     WatchPrefix,
     /// To a page that the server makes by itself.
@@ -32,53 +36,82 @@ pub enum Page {
     Version,
     /// The metrics.
     Metrics,
+    /// The description of the API.
+    OpenApi,
 }
 
-const GET: &str = "GET, HEAD";
-const POST: &str = "POST";
+/// One row of the table.
+#[derive(Debug)]
+pub struct Route {
+    /// The methods that mean this.
+    pub methods: &'static [Method],
+    /// The segments of its path, of which [`LOCK`] stands for any.
+    pub path: &'static [&'static str],
+    /// What is meant.
+    pub to: To,
+}
+
+/// The segment that names a lock.
+pub const LOCK: &str = "{lock}";
+
+/// Segments of the longest path.
+const SEGMENTS_MAX: usize = 4;
+
+const GET: &[Method] = &[Method::GET, Method::HEAD];
+/// Not HEAD: a stream of events has no end to tell the length of.
+const STREAM: &[Method] = &[Method::GET];
+const POST: &[Method] = &[Method::POST];
+const DELETE: &[Method] = &[Method::DELETE];
+
+/// Every route there is.
+pub static ROUTES: &[Route] = &[
+    Route { methods: POST, path: &["v1", "locks", LOCK, "acquire"], to: To::Call(Call::Acquire) },
+    Route { methods: POST, path: &["v1", "locks", LOCK, "renew"], to: To::Call(Call::Renew) },
+    Route { methods: POST, path: &["v1", "locks", LOCK, "release"], to: To::Call(Call::Release) },
+    Route { methods: POST, path: &["v1", "locks", LOCK, "cancel"], to: To::Call(Call::Cancel) },
+    Route { methods: POST, path: &["v1", "locks", LOCK, "verify"], to: To::Call(Call::Verify) },
+    Route { methods: GET, path: &["v1", "locks", LOCK], to: To::Call(Call::Get) },
+    Route { methods: DELETE, path: &["v1", "locks", LOCK], to: To::Call(Call::Break) },
+    Route { methods: STREAM, path: &["v1", "locks", LOCK, "watch"], to: To::WatchLock },
+    Route { methods: GET, path: &["v1", "locks"], to: To::Call(Call::List) },
+    Route { methods: STREAM, path: &["v1", "watch"], to: To::WatchPrefix },
+    Route { methods: GET, path: &["v1", "sessions"], to: To::Call(Call::ListSessions) },
+    Route { methods: POST, path: &["v1", "sessions"], to: To::Call(Call::OpenSession) },
+    Route { methods: POST, path: &["v1", "sessions", "keepalive"], to: To::Call(Call::KeepAlive) },
+    Route { methods: POST, path: &["v1", "sessions", "close"], to: To::Call(Call::CloseSession) },
+    Route { methods: GET, path: &["healthz"], to: To::Page(Page::Health) },
+    Route { methods: GET, path: &["readyz"], to: To::Page(Page::Ready) },
+    Route { methods: GET, path: &["version"], to: To::Page(Page::Version) },
+    Route { methods: GET, path: &["metrics"], to: To::Page(Page::Metrics) },
+    Route { methods: GET, path: &["openapi.json"], to: To::Page(Page::OpenApi) },
+    Route { methods: GET, path: &[""], to: To::Page(Page::Index) },
+];
 
 /// Finds the route, or says what is wrong: no such path, or another method.
-pub fn find<'p>(method: &Method, path: &'p str) -> Result<Route<'p>, Denial> {
-    let get = matches!(*method, Method::GET | Method::HEAD);
-    let only = |fits: bool, allow: &'static str, route: Route<'p>| match fits {
-        true => Ok(route),
-        false => Err(Denial::WrongMethod { allow }),
-    };
-    let page = |page| only(get, GET, Route::Page(page));
-    let post = |call, lock| only(method == Method::POST, POST, Route::Call(call, lock));
+pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Denial> {
+    let mut segments = [""; SEGMENTS_MAX];
+    let mut count = 0;
+    for segment in path.strip_prefix('/').ok_or(Denial::NoRoute)?.split('/') {
+        *segments.get_mut(count).ok_or(Denial::NoRoute)? = segment;
+        count += 1;
+    }
+    let segments = &segments[..count];
+    let here = || ROUTES.iter().filter(|route| route.fits(segments));
+    if let Some(route) = here().find(|route| route.methods.contains(method)) {
+        let lock = route.path.iter().position(|segment| *segment == LOCK);
+        return Ok((route.to, lock.map_or("", |place| segments[place])));
+    }
+    let allowed: Vec<&str> = here().flat_map(|route| route.methods).map(Method::as_str).collect();
+    match allowed.is_empty() {
+        true => Err(Denial::NoRoute),
+        false => Err(Denial::WrongMethod { allow: allowed.join(", ") }),
+    }
+}
 
-    let Some(below) = path.strip_prefix('/') else { return Err(Denial::NoRoute) };
-    let mut segments = below.split('/');
-    let parts = [(); 5].map(|()| segments.next());
-    match parts {
-        [Some(""), None, ..] => page(Page::Index),
-        [Some("healthz"), None, ..] => page(Page::Health),
-        [Some("readyz"), None, ..] => page(Page::Ready),
-        [Some("version"), None, ..] => page(Page::Version),
-        [Some("metrics"), None, ..] => page(Page::Metrics),
-        [Some("v1"), Some("locks"), None, ..] => only(get, GET, Route::Call(Call::List, "")),
-        [Some("v1"), Some("locks"), Some(lock), None, _] => match *method {
-            Method::DELETE => Ok(Route::Call(Call::Break, lock)),
-            _ => only(get, "GET, HEAD, DELETE", Route::Call(Call::Get, lock)),
-        },
-        [Some("v1"), Some("locks"), Some(lock), Some(verb), None] => match verb {
-            "acquire" => post(Call::Acquire, lock),
-            "renew" => post(Call::Renew, lock),
-            "release" => post(Call::Release, lock),
-            "cancel" => post(Call::Cancel, lock),
-            "verify" => post(Call::Verify, lock),
-            // Not HEAD: a stream of events has no end to tell the length of.
-            "watch" => only(method == Method::GET, "GET", Route::WatchLock(lock)),
-            _ => Err(Denial::NoRoute),
-        },
-        [Some("v1"), Some("watch"), None, ..] => only(method == Method::GET, "GET", Route::WatchPrefix),
-        [Some("v1"), Some("sessions"), None, ..] => match *method {
-            Method::POST => Ok(Route::Call(Call::OpenSession, "")),
-            _ => only(get, "GET, HEAD, POST", Route::Call(Call::ListSessions, "")),
-        },
-        [Some("v1"), Some("sessions"), Some("keepalive"), None, _] => post(Call::KeepAlive, ""),
-        [Some("v1"), Some("sessions"), Some("close"), None, _] => post(Call::CloseSession, ""),
-        _ => Err(Denial::NoRoute),
+impl Route {
+    fn fits(&self, segments: &[&str]) -> bool {
+        self.path.len() == segments.len()
+            && self.path.iter().zip(segments).all(|(ours, sent)| ours == sent || *ours == LOCK)
     }
 }
 
@@ -89,16 +122,17 @@ mod tests {
     #[test]
     fn a_lock_is_one_segment_as_sent() {
         let acquire = |path| find(&Method::POST, path);
-        assert_eq!(acquire("/v1/locks/a/acquire"), Ok(Route::Call(Call::Acquire, "a")));
+        assert_eq!(acquire("/v1/locks/a/acquire"), Ok((To::Call(Call::Acquire), "a")));
         assert_eq!(
             acquire("/v1/locks/path:%2Fa%2Fb/acquire"),
-            Ok(Route::Call(Call::Acquire, "path:%2Fa%2Fb"))
+            Ok((To::Call(Call::Acquire), "path:%2Fa%2Fb"))
         );
-        assert_eq!(acquire("/v1/locks/../acquire"), Ok(Route::Call(Call::Acquire, "..")));
-        assert_eq!(acquire("/v1/locks//acquire"), Ok(Route::Call(Call::Acquire, "")));
+        assert_eq!(acquire("/v1/locks/../acquire"), Ok((To::Call(Call::Acquire), "..")));
+        assert_eq!(acquire("/v1/locks//acquire"), Ok((To::Call(Call::Acquire), "")));
         assert_eq!(acquire("/v1/locks/path:/a/acquire"), Err(Denial::NoRoute));
         assert_eq!(acquire("/v1/locks/a/acquire/"), Err(Denial::NoRoute));
-        assert_eq!(find(&Method::GET, "/v1/locks/"), Ok(Route::Call(Call::Get, "")));
+        assert_eq!(find(&Method::GET, "/v1/locks/"), Ok((To::Call(Call::Get), "")));
+        assert_eq!(find(&Method::GET, "/"), Ok((To::Page(Page::Index), "")));
     }
 
     #[test]
@@ -119,5 +153,20 @@ mod tests {
         assert_eq!(allow(Method::HEAD, "/v1/locks/a/watch"), "GET");
         assert_eq!(allow(Method::POST, "/v1/watch"), "GET");
         assert_eq!(allow(Method::POST, "/metrics"), "GET, HEAD");
+    }
+
+    #[test]
+    fn no_route_hides_another() {
+        for (index, route) in ROUTES.iter().enumerate() {
+            assert!(route.path.len() <= SEGMENTS_MAX, "{route:?}");
+            for method in route.methods {
+                let path = format!("/{}", route.path.join("/"));
+                assert_eq!(find(method, &path).map(|(to, _)| to), Ok(route.to), "{route:?}");
+            }
+            assert!(ROUTES[..index].iter().all(|other| other.to != route.to), "{route:?}");
+        }
+        for call in Call::ALL {
+            assert!(ROUTES.iter().any(|route| route.to == To::Call(call)), "{call:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use leasehold_state_machine::resource::Resource;
 
 use crate::watch::Concern;
 use crate::wire::commands::lock;
+use crate::wire::fields;
 use crate::wire::query::Query;
 
 /// The header with which a reader of server-sent events resumes.
@@ -23,7 +24,7 @@ pub struct WatchRequest {
 
 /// A watch of the lock in this path segment.
 pub fn of_lock(segment: &str, query: Option<&str>, headers: &HeaderMap) -> Result<WatchRequest, Invalid> {
-    let query = Query::read(query, ["lock", "from"])?;
+    let query = Query::read(query, fields::WATCH_LOCK)?;
     let resource = Resource::parse(&lock(segment, query.text("lock"))?)?;
     let from = resume_after(query.number("from")?, headers)?;
     Ok(WatchRequest { concern: Concern::lock(&resource), from })
@@ -31,7 +32,7 @@ pub fn of_lock(segment: &str, query: Option<&str>, headers: &HeaderMap) -> Resul
 
 /// A watch of all locks with a prefix; without one, of all.
 pub fn of_prefix(query: Option<&str>, headers: &HeaderMap) -> Result<WatchRequest, Invalid> {
-    let query = Query::read(query, ["prefix", "from"])?;
+    let query = Query::read(query, fields::WATCH_PREFIX)?;
     let concern = Concern::prefix(query.text("prefix").unwrap_or_default())?;
     Ok(WatchRequest { concern, from: resume_after(query.number("from")?, headers)? })
 }

@@ -29,6 +29,10 @@ pub const LIST: [&str; 4] = ["prefix", "owner", "limit", "cursor"];
 pub const BREAK: [&str; 5] = ["lock", "reason", "force", "token", "request_id"];
 /// In the query of a list of sessions.
 pub const LIST_SESSIONS: [&str; 2] = ["limit", "cursor"];
+/// In the query of a watch of one lock.
+pub const WATCH_LOCK: [&str; 2] = ["lock", "from"];
+/// In the query of a watch of all locks with a prefix.
+pub const WATCH_PREFIX: [&str; 2] = ["prefix", "from"];
 
 impl Call {
     /// The fields that its body may have; a call without any has no body.

@@ -44,6 +44,24 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Code; 14] = [
+        Code::InvalidArgument,
+        Code::PermissionDenied,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::UnsupportedMediaType,
+        Code::Held,
+        Code::LeaseExpired,
+        Code::Released,
+        Code::Gone,
+        Code::StaleToken,
+        Code::TooLarge,
+        Code::Cancelled,
+        Code::Busy,
+        Code::Unavailable,
+    ];
+
     /// The code's word, its HTTP status and its title: the table.
     pub fn row(self) -> (&'static str, u16, &'static str) {
         match self {
@@ -75,7 +93,7 @@ pub enum Denial {
     /// The route has other methods.
     WrongMethod {
         /// Which ones.
-        allow: &'static str,
+        allow: String,
     },
     /// The body says it is something other than JSON.
     WrongMediaType,

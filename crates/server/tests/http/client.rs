@@ -7,10 +7,14 @@ use serde_json::Value;
 
 use crate::server::PATIENCE;
 
+#[path = "conform.rs"]
+pub mod conform;
+
 /// A request that is on its way. Dropping it closes its connection.
 pub struct Pending {
     stream: TcpStream,
     head_only: bool,
+    sent: Vec<u8>,
 }
 
 impl Pending {
@@ -20,7 +24,7 @@ impl Pending {
         stream.set_nodelay(true).unwrap();
         // A server that has heard enough may close before everything is sent.
         let _ = stream.write_all(bytes);
-        Pending { stream, head_only: bytes.starts_with(b"HEAD ") }
+        Pending { stream, head_only: bytes.starts_with(b"HEAD "), sent: bytes.to_vec() }
     }
 
     /// Sends more on the same connection.
@@ -29,7 +33,9 @@ impl Pending {
     }
 
     pub fn answer(mut self) -> Answer {
-        self.next().expect("an answer")
+        let answer = self.next().expect("an answer");
+        conform::check(&self.sent, &answer);
+        answer
     }
 
     /// The next answer on this connection; none when the server closed it.

@@ -14,6 +14,7 @@ mod calls;
 mod crowd;
 mod naming;
 mod noise;
+mod openapi;
 mod pages;
 mod refusals;
 mod sessions;

@@ -1,0 +1,73 @@
+//! The description of the API against a real server: every example is sent, every documented refusal is provoked, and
+//! what comes back is what was described. (Every answer in the other tests is held to it as well.)
+
+mod examples;
+mod refusals;
+mod whole;
+
+use std::collections::BTreeSet;
+
+use leasehold_server::http::openapi::document;
+use serde_json::Value;
+
+use crate::client::conform::resolve;
+
+/// One operation of the document.
+pub struct Operation {
+    pub id: String,
+    pub method: String,
+    /// The path with its example in place.
+    pub target: String,
+    pub body: Option<Value>,
+    said: &'static Value,
+}
+
+impl Operation {
+    pub fn all() -> Vec<Operation> {
+        let paths = document()["paths"].as_object().unwrap();
+        let each = paths.iter().flat_map(|(path, item)| {
+            item.as_object().unwrap().iter().map(move |(method, said)| Operation::read(path, method, said))
+        });
+        each.collect()
+    }
+
+    pub fn named(id: &str) -> Operation {
+        Operation::all().into_iter().find(|operation| operation.id == id).unwrap()
+    }
+
+    fn read(path: &str, method: &str, said: &'static Value) -> Operation {
+        let mut target = path.to_owned();
+        let mut query = Vec::new();
+        for parameter in said["parameters"].as_array().unwrap_or(&Vec::new()) {
+            let name = parameter["name"].as_str().unwrap();
+            let Some(example) = parameter["example"].as_str() else { continue };
+            match parameter["in"].as_str().unwrap() {
+                "path" => target = target.replace(&format!("{{{name}}}"), example),
+                "query" => query.push(format!("{name}={}", example.replace(' ', "%20"))),
+                other => panic!("an example in {other}"),
+            }
+        }
+        if !query.is_empty() {
+            target = format!("{target}?{}", query.join("&"));
+        }
+        let content = &said["requestBody"]["content"]["application/json"];
+        Operation {
+            id: said["operationId"].as_str().unwrap().to_owned(),
+            method: method.to_ascii_uppercase(),
+            target,
+            body: content.get("example").cloned(),
+            said,
+        }
+    }
+
+    /// The codes that are documented for it.
+    pub fn codes(&self) -> BTreeSet<String> {
+        let responses = self.said["responses"].as_object().unwrap();
+        let refusals = responses.iter().filter(|(status, _)| *status != "200");
+        let examples = refusals.flat_map(|(_, response)| {
+            let content = &resolve(response)["content"]["application/problem+json"];
+            content["examples"].as_object().unwrap().keys().cloned()
+        });
+        examples.collect()
+    }
+}
