@@ -54,6 +54,8 @@ kinds! {
     Disagreement = "clock disagreements",
     /// The boot clock of the same boot read less after a restart: a machine put back to an earlier moment.
     BootClockBack = "boot clocks set back",
+    /// The boot clock of the same boot read more after a restart than the wall clock bears out.
+    BootClockAhead = "boot clocks set ahead",
     /// Nobody asked anything for longer than the horizon.
     Lull = "lulls",
     /// A request did not arrive.

@@ -279,7 +279,7 @@ impl Client {
         let Some(lease) = task.lease else { return };
         let mut renew = Renew { proof: self.proof(number, lease), ttl: None, metadata: None };
         let Some(task) = self.tasks.get_mut(&number) else { return };
-        if task.session.is_none() && world.random.chance(60) {
+        if task.session.is_none() && world.random.chance(120) {
             renew.ttl = Some(workload::ttl(&mut world.random));
         }
         if world.random.chance(40) {

@@ -14,8 +14,8 @@ use leasehold_state_machine::ids::{LeaseId, Secret, SessionId};
 use super::{Committed, Reply, Verdict, Violation};
 use crate::ledger::Ledger;
 
-/// A renewal this long before the deadline is never too late: the engine turns more often than that.
-const SLACK_US: u64 = 300_000;
+/// A renewal this long before the deadline is never too late: no turn moves time on by more than 200 ms.
+const SLACK_US: u64 = 210_000;
 /// Rests after a standstill are at least this far apart.
 const REST_EVERY_US: u64 = 2_500_000;
 
@@ -30,8 +30,8 @@ pub struct NeverEarly {
 
 #[derive(Clone, Debug)]
 struct Lease {
-    /// Its grant and a TTL: promised once somebody was told of it.
-    granted_us: u64,
+    /// Its grant and a TTL, and the life of the process that decided it: promised once that process has told somebody.
+    granted: (u64, u64),
     promised_us: u64,
     session: Option<u32>,
     /// What was promised when it was broken or ended: later heartbeats of its session no longer count for it.
@@ -41,8 +41,8 @@ struct Lease {
 #[derive(Clone, Debug)]
 struct Session {
     secret: Secret,
-    /// Its opening and a TTL: promised once somebody was told of it.
-    opened_us: u64,
+    /// Its opening and a TTL, likewise.
+    opened: (u64, u64),
     promised_us: u64,
 }
 
@@ -56,12 +56,20 @@ impl NeverEarly {
                     Under::Own(ttl) => (at_us + ttl.us(), None),
                     Under::Session(slot) => (0, Some(slot)),
                 };
-                self.leases.insert(*token, Lease { granted_us, promised_us: 0, session, settled_us: None });
+                self.leases.insert(
+                    *token,
+                    Lease {
+                        granted: (committed.life, granted_us),
+                        promised_us: 0,
+                        session,
+                        settled_us: None,
+                    },
+                );
                 self.by_secret.insert(ask.secret, *token);
             }
             Event::SessionOpened { slot, secret, ttl, .. } => {
-                let opened_us = at_us + ttl.us();
-                self.sessions.insert(*slot, Session { secret: *secret, opened_us, promised_us: 0 });
+                let opened = (committed.life, at_us + ttl.us());
+                self.sessions.insert(*slot, Session { secret: *secret, opened, promised_us: 0 });
             }
             Event::Broken { lease, .. } => {
                 let promised_us = self.promised_us(lease.token);
@@ -105,23 +113,24 @@ impl NeverEarly {
         // It was decided then or later, and counts from its decision. What a restart gives beyond the TTL is a gift:
         // another restart may take it back.
         let Some(decided_us) = attempt.turned_us else { return Ok(()) };
+        let (life, _) = reply.to;
         match reply.outcome {
             Ok(Answer::Lease(view)) => {
                 let left_us = (view.expires_in_ms * 1000).min(view.ttl.us());
                 match view.session {
                     SessionId::Opened { slot, secret } => {
-                        self.promise_session(slot, secret, decided_us + left_us);
+                        self.promise_session(slot, secret, life, decided_us + left_us);
                     }
-                    SessionId::Own(_) => self.promise_lease(view.token, decided_us + left_us),
+                    SessionId::Own(_) => self.promise_lease(view.token, life, decided_us + left_us),
                 }
             }
             Ok(Answer::Session(view)) => {
                 let until_us = decided_us + (view.expires_in_ms * 1000).min(view.ttl.us());
                 match view.session {
-                    SessionId::Opened { slot, secret } => self.promise_session(slot, secret, until_us),
+                    SessionId::Opened { slot, secret } => self.promise_session(slot, secret, life, until_us),
                     SessionId::Own(LeaseId { secret, .. }) => {
                         if let Some(token) = self.by_secret.get(&secret) {
-                            self.promise_lease(*token, until_us);
+                            self.promise_lease(*token, life, until_us);
                         }
                     }
                 }
@@ -151,15 +160,15 @@ impl NeverEarly {
         Ok(())
     }
 
-    fn promise_lease(&mut self, token: u64, until_us: u64) {
+    fn promise_lease(&mut self, token: u64, life: u64, until_us: u64) {
         if let Some(lease) = self.leases.get_mut(&token) {
-            lease.promised_us = lease.promised_us.max(until_us).max(lease.granted_us);
+            lease.promised_us = lease.promised_us.max(until_us).max(of_this(life, lease.granted));
         }
     }
 
-    fn promise_session(&mut self, slot: u32, secret: Secret, until_us: u64) {
+    fn promise_session(&mut self, slot: u32, secret: Secret, life: u64, until_us: u64) {
         if let Some(session) = self.sessions.get_mut(&slot).filter(|session| session.secret == secret) {
-            session.promised_us = session.promised_us.max(until_us).max(session.opened_us);
+            session.promised_us = session.promised_us.max(until_us).max(of_this(life, session.opened));
         }
     }
 
@@ -168,6 +177,12 @@ impl NeverEarly {
         let session = lease.session.and_then(|slot| self.sessions.get(&slot));
         lease.settled_us.unwrap_or_else(|| session.map_or(lease.promised_us, |session| session.promised_us))
     }
+}
+
+/// What a process decided counts when that process tells of it. A later one, which found the decision in the journal with
+/// no horizon that covers it, tells what is left.
+fn of_this(life: u64, (decided_in, until_us): (u64, u64)) -> u64 {
+    if decided_in == life { until_us } else { 0 }
 }
 
 fn early(what: String, by_us: u64) -> Violation {
@@ -183,13 +198,13 @@ mod tests {
     fn sees_a_lease_that_ends_before_its_ttl() {
         let mut never_early = NeverEarly::default();
         never_early.committed(&granted_at(1_000, 1, 10, "a", 100)).unwrap();
-        never_early.promise_lease(10, 0);
+        never_early.promise_lease(10, 1, 0);
         let mut end = committed(2, expired(10, "a"));
         end.at_us = 100_999;
         assert!(never_early.committed(&end).is_err());
         let mut never_early = NeverEarly::default();
         never_early.committed(&granted_at(1_000, 1, 10, "a", 100)).unwrap();
-        never_early.promise_lease(10, 0);
+        never_early.promise_lease(10, 1, 0);
         end.at_us = 101_000;
         never_early.committed(&end).unwrap();
     }
@@ -198,7 +213,7 @@ mod tests {
     fn sees_a_lease_that_ends_before_its_renewal_allows() {
         let mut never_early = NeverEarly::default();
         never_early.committed(&granted_at(1_000, 1, 10, "a", 100)).unwrap();
-        never_early.promise_lease(10, 150_000);
+        never_early.promise_lease(10, 1, 150_000);
         let mut end = committed(2, expired(10, "a"));
         end.at_us = 149_999;
         assert!(never_early.committed(&end).is_err());

@@ -219,7 +219,9 @@ impl Node {
             world.count(FaultKind::LostSectors);
         }
         self.boot_id = world.random.bytes();
-        let up_us = i64::try_from(world.random.between(1_000_000, 60_000_000)).unwrap_or(0);
+        // A fresh boot, or another machine that has been up for long.
+        let most_us = *world.random.pick(&[60_000_000, 200_000_000_000]);
+        let up_us = i64::try_from(world.random.between(1_000_000, most_us)).unwrap_or(0);
         self.boot_us = i64::try_from(world.now_us).unwrap_or(0) - up_us;
         if world.plant == Some(Plant::ForgottenJournal) {
             self.disk = FaultyDisk::new(world.random.number());
@@ -248,6 +250,10 @@ impl Node {
                     let by_us =
                         world.random.between(1, 60_000_000).min(self.reading(world.now_us).raw_us / 2);
                     self.boot_us += i64::try_from(by_us).unwrap_or(0);
+                }
+                2 => {
+                    world.count(FaultKind::BootClockAhead);
+                    self.boot_us -= i64::try_from(world.random.between(1_100_000, 60_000_000)).unwrap_or(0);
                 }
                 _ => {}
             }

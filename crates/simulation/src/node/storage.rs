@@ -59,6 +59,7 @@ impl Node {
 
     /// The disk has finished with the batch.
     pub fn batch_done(&mut self, world: &mut World, life: u64, begun_us: u64) {
+        let reading = self.reading(world.now_us);
         if life != self.life {
             return;
         }
@@ -78,6 +79,8 @@ impl Node {
         }
         if let Err(error) = process.journal.append(&appending.batch.payload) {
             process.engine.storage_failed();
+            // Whatever else it does before it ends, nobody hears of it.
+            process.engine.turn(reading, &mut process.arrivals);
             let released = process.engine.released();
             if !released.replies.is_empty() || !released.events.is_empty() {
                 let sentence = "something left the server after its disk had failed";

@@ -53,7 +53,7 @@ impl Node {
             }
         }
         for happening in socket {
-            let after_us = world.random.below(150_000);
+            let after_us = world.random.below(240_000);
             world.after(after_us, happening);
         }
     }
