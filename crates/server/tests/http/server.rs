@@ -1,4 +1,4 @@
-//! A server for one test: in memory, on a free port, stopped when it is dropped.
+//! A server for one test: in memory unless the test says otherwise, on a free port, stopped when it is dropped.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -28,7 +28,8 @@ impl Server {
 
     pub fn start_with(given: Given) -> Server {
         let listen = Some("127.0.0.1:0".parse().unwrap());
-        let settings = Given { listen, in_memory: Some(true), ..given }.settle().unwrap();
+        let in_memory = given.in_memory.or(Some(true));
+        let settings = Given { listen, in_memory, ..given }.settle().unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let running = runtime.block_on(start(settings, Exceptions::default())).unwrap();
