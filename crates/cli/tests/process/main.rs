@@ -12,3 +12,4 @@ mod secrets;
 mod sim;
 mod starting;
 mod stopping;
+mod watch;

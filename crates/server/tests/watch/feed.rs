@@ -62,14 +62,14 @@ fn hear(watching: &mut Watching) -> (Vec<u64>, bool) {
 fn the_past_and_the_present_meet_without_a_seam() {
     for split in [0, 1, 50, 127, 128, 129, 500, MANY] {
         let stage = Stage::new(History::new());
-        let event = |seq: u64| expired(seq, if seq % 3 == 0 { "b" } else { "a" });
+        let event = |seq: u64| expired(seq, if seq.is_multiple_of(3) { "b" } else { "a" });
         stage.tell((1..=split).map(event));
         let mut late = stage.watch("a", Some(0)).unwrap();
         let mut live = stage.watch("a", None).unwrap();
         let mut some = hear(&mut late).0;
         stage.tell((split + 1..=MANY).map(event));
         some.extend(hear(&mut late).0);
-        let expected: Vec<_> = (1..=MANY).filter(|seq| seq % 3 != 0).collect();
+        let expected: Vec<_> = (1..=MANY).filter(|seq: &u64| !seq.is_multiple_of(3)).collect();
         assert_eq!(some, expected, "{split}");
         let expected: Vec<_> = expected.into_iter().filter(|seq| *seq > split).collect();
         assert_eq!(hear(&mut live), (expected, false), "more than a seat takes, and nothing is lost");
