@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header;
+use hyper::http::request::Parts;
 use leasehold_engine::Handle;
 use leasehold_state_machine::answer::{Outcome, Refusal};
 use leasehold_state_machine::command::Command;
+use leasehold_state_machine::event::Seq;
 use leasehold_state_machine::invalid::Invalid;
 
 use super::events::EventStream;
@@ -19,7 +22,7 @@ use super::watch_request::{self, WatchRequest};
 use super::{intake, openapi, pages};
 use crate::metrics::exposition;
 use crate::metrics::tallies::Tallies;
-use crate::watch::Feed;
+use crate::watch::{Concern, Feed, Watching};
 use crate::wire::commands::Sent;
 use crate::wire::problem::Denial;
 use crate::wire::shapes;
@@ -91,7 +94,7 @@ impl Door {
         let body = intake::take(body, body_timeout).await?;
         let call = match to {
             To::Call(call) => call,
-            To::Page(page) => return self.page(page),
+            To::Page(page) => return self.page(page, &head),
             To::WatchLock | To::WatchPrefix if !body.is_empty() => return Err(no_body().into()),
             To::WatchLock => {
                 return self.watch(watch_request::of_lock(lock, head.uri.query(), &head.headers)?);
@@ -117,11 +120,20 @@ impl Door {
         Ok(reply::json(shapes::render(&outcome?)))
     }
 
-    fn watch(&self, request: WatchRequest) -> Result<Reply, Denial> {
+    /// Begins to watch: after the event `from`, or with what happens next.
+    pub fn begin_watch(&self, concern: Concern, from: Option<Seq>) -> Result<Watching, Denial> {
         self.serving()?;
-        let Some(watch) = self.watch.get() else { return Err(not_now("the server is starting").into()) };
-        let watching = watch.feed.watch(request.concern, request.from)?;
-        Ok(reply::events(EventStream::new(watching, request.from.is_some(), watch.comment_every)))
+        Ok(self.feed()?.feed.watch(concern, from)?)
+    }
+
+    fn watch(&self, request: WatchRequest) -> Result<Reply, Denial> {
+        let watching = self.begin_watch(request.concern, request.from)?;
+        let comment_every = self.feed()?.comment_every;
+        Ok(reply::events(EventStream::new(watching, request.from.is_some(), comment_every)))
+    }
+
+    fn feed(&self) -> Result<&Watch, Refusal> {
+        self.watch.get().ok_or(not_now("the server is starting"))
     }
 
     /// The one place where a request reaches the engine.
@@ -140,9 +152,12 @@ impl Door {
         self.engine.get().ok_or(not_now("the server is starting"))
     }
 
-    fn page(&self, page: Page) -> Result<Reply, Denial> {
+    fn page(&self, page: Page, head: &Parts) -> Result<Reply, Denial> {
         Ok(match page {
-            Page::Index => reply::text("text/html; charset=utf-8", pages::index()),
+            Page::Index => {
+                let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+                reply::page(pages::index(host), pages::INDEX_POLICY)
+            }
             Page::Health => reply::json(pages::health()),
             Page::Version => reply::json(pages::version()),
             Page::OpenApi => reply::json(openapi::text().into()),

@@ -19,4 +19,4 @@ pub mod watching;
 pub use concern::Concern;
 pub use feed::{Feed, FeedLimits, NotWatching};
 pub use shown::Shown;
-pub use watching::Watching;
+pub use watching::{Ending, Watching};

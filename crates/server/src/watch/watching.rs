@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use leasehold_state_machine::answer::Refusal;
 use leasehold_state_machine::event::Seq;
 
 use super::concern::Concern;
@@ -12,6 +13,7 @@ use super::feed::Feed;
 use super::index::WatcherId;
 use super::seat::{Found, Seat};
 use super::shown::Shown;
+use crate::limits::WATCH_RETRY_MS;
 
 /// Somebody who watches. Dropping it ends that.
 #[derive(Debug)]
@@ -27,7 +29,30 @@ pub struct Watching {
     /// The newest event that was heard, or where it began.
     heard: Seq,
     lag_max: usize,
-    ended: bool,
+    ended: Option<Ending>,
+}
+
+/// Why a stream of events has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The watcher did not keep up. It can resume after what it heard last.
+    CutOff,
+    /// The server stops.
+    Stopping,
+}
+
+impl From<Ending> for Refusal {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::CutOff => Refusal::Busy {
+                what: "this watcher did not keep up; it can resume after the last event it heard",
+                retry_ms: WATCH_RETRY_MS,
+            },
+            Ending::Stopping => {
+                Refusal::Unavailable { why: "the server is stopping", retry_ms: WATCH_RETRY_MS }
+            }
+        }
+    }
 }
 
 impl Watching {
@@ -40,7 +65,7 @@ impl Watching {
         lag_max: usize,
     ) -> Watching {
         let read = VecDeque::new();
-        Watching { feed, id, concern, seat, position, read, heard: position, lag_max, ended: false }
+        Watching { feed, id, concern, seat, position, read, heard: position, lag_max, ended: None }
     }
 
     /// The next event; none when the stream has ended.
@@ -48,7 +73,7 @@ impl Watching {
         if let Some(event) = self.read.pop_front() {
             return self.hear(event);
         }
-        if self.ended {
+        if self.ended.is_some() {
             return Poll::Ready(None);
         }
         match self.seat.take(cx) {
@@ -60,15 +85,20 @@ impl Watching {
             Found::Behind => self.read_on(cx),
             Found::Lost => {
                 self.feed.count_lost();
-                self.end()
+                self.end(Ending::CutOff)
             }
-            Found::Closed => self.end(),
+            Found::Closed => self.end(Ending::Stopping),
         }
     }
 
     /// The next event; none when the stream has ended.
     pub async fn next(&mut self) -> Option<Arc<Shown>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Why the stream has ended, once it has.
+    pub fn ending(&self) -> Option<Ending> {
+        self.ended
     }
 
     /// The number after which it began, or up to which it has heard everything that concerns it: whoever comes back
@@ -85,7 +115,7 @@ impl Watching {
     /// One piece of the history.
     fn read_on(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<Shown>>> {
         match self.feed.catch_up(&self.concern, &self.seat, self.position, self.lag_max) {
-            None => self.end(),
+            None => self.end(Ending::CutOff),
             Some((found, reached)) => {
                 self.position = reached;
                 self.read = found.into();
@@ -107,8 +137,8 @@ impl Watching {
         Poll::Ready(Some(event))
     }
 
-    fn end(&mut self) -> Poll<Option<Arc<Shown>>> {
-        self.ended = true;
+    fn end(&mut self, ending: Ending) -> Poll<Option<Arc<Shown>>> {
+        self.ended = Some(ending);
         Poll::Ready(None)
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use leasehold_engine::{History, Told};
 use leasehold_server::watch::intake::Batch;
-use leasehold_server::watch::{Concern, Feed, FeedLimits, NotWatching, Watching};
+use leasehold_server::watch::{Concern, Ending, Feed, FeedLimits, NotWatching, Watching};
 use leasehold_state_machine::event::{Event, LeaseName};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Mode, Owner};
@@ -84,6 +84,7 @@ fn who_is_too_far_behind_is_cut_off_with_its_place_kept() {
     stage.tell((1..=2000).map(|seq| expired(seq, "a")));
     let (heard, ended) = hear(&mut slow);
     assert!(ended && !heard.is_empty());
+    assert_eq!(slow.ending(), Some(Ending::CutOff));
     assert_eq!(stage.0.cut_off_total(), 1);
     let last = *heard.last().unwrap();
     let mut again = stage.watch("a", Some(last)).unwrap();
@@ -125,6 +126,7 @@ fn places_are_counted_and_given_back() {
     assert_eq!(stage.0.watchers(), 10);
     stage.0.close();
     assert!(watching.iter_mut().all(|watching| hear(watching) == (vec![], true)));
+    assert!(watching.iter().all(|watching| watching.ending() == Some(Ending::Stopping)));
     assert_eq!(stage.watch("a", None).unwrap_err(), NotWatching::Closed);
     drop(watching);
     assert_eq!(stage.0.watchers(), 0);
