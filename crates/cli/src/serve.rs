@@ -1,5 +1,6 @@
 //! `leasehold serve`: the server in the foreground, from its first line on the terminal to its exit status.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,9 +9,10 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold_server::config::Given;
-use leasehold_server::serve::{Exceptions, Report, ServeError, start};
+use leasehold_server::serve::{Credentials, Exceptions, Report, ServeError, start};
+use leasehold_server::tls::self_signed::Introduction;
 use leasehold_server::{logs, metrics};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::duration;
 use crate::status::Failure;
@@ -54,13 +56,18 @@ impl Serve {
             .map_err(|source| ServeError::System { doing: "start threads", source })?;
         let served = runtime.block_on(async {
             let mut stop = pin!(stop_signal()?);
+            let hang_ups = hang_ups()?;
             let running = tokio::select! {
                 running = start(settings, exceptions) => running?,
                 // A recovery that is cut short has acknowledged nothing; the next start recovers again.
                 () = &mut stop => return Ok(()),
             };
             announce(running.report());
-            running.until(stop).await
+            let credentials = running.credentials();
+            tokio::select! {
+                served = running.until(stop) => served,
+                never = reload(hang_ups, credentials) => match never {},
+            }
         });
         // Connections that did not end in time are not waited for.
         runtime.shutdown_background();
@@ -81,14 +88,49 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
     })
 }
 
+/// SIGHUP no longer ends the process from here on.
+fn hang_ups() -> Result<Signal, ServeError> {
+    signal(SignalKind::hangup()).map_err(|source| ServeError::System { doing: "listen for signals", source })
+}
+
+/// Reads certificate and tokens again whenever the operating system passes that on.
+async fn reload(mut hang_ups: Signal, credentials: Credentials) -> Infallible {
+    loop {
+        if hang_ups.recv().await.is_none() {
+            return std::future::pending().await;
+        }
+        let credentials = credentials.clone();
+        // Files can be slow, and a panic in there has said so itself.
+        let _ = tokio::task::spawn_blocking(move || credentials.reload()).await;
+    }
+}
+
 /// The first lines: everything a newcomer wants to know, at one glance.
 fn announce(report: &Report) {
     let address = report.address;
+    let scheme = if report.tls { "https" } else { "http" };
     let mut text =
-        format!("leasehold {} listening on http://{address}\n", leasehold_server::http::pages::VERSION);
+        format!("leasehold {} listening on {scheme}://{address}\n", leasehold_server::http::pages::VERSION);
     text += &kept(report);
+    let mut curl = "curl".to_owned();
+    if let Some(Introduction { fingerprint, path }) = &report.self_signed {
+        text += &format!("certificate: for development only, SHA-256 {fingerprint}\n");
+        match path {
+            Some(path) => {
+                text += &format!("      trust it with --cacert {}\n", path.display());
+                curl += &format!(" --cacert {}", path.display());
+            }
+            None => {
+                text += "      it is gone when the server stops\n";
+                curl += " --insecure";
+            }
+        }
+    }
+    if report.token {
+        curl += " -H 'Authorization: Bearer TOKEN'";
+    }
     text += &format!(
-        "try: curl -H 'Content-Type: application/json' -d '{{\"owner_id\":\"me\"}}' http://{address}/v1/locks/deploy/acquire\n"
+        "try: {curl} -H 'Content-Type: application/json' -d '{{\"owner_id\":\"me\"}}' {scheme}://{address}/v1/locks/deploy/acquire\n"
     );
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -5,8 +5,11 @@ use std::io;
 use std::process::ExitCode;
 
 use leasehold_journal::{BackupError, FolderError, OpenError, StorageError};
+use leasehold_server::auth::TokensError;
 use leasehold_server::config::ConfigError;
+use leasehold_server::secret_file::SecretFileError;
 use leasehold_server::serve::ServeError;
+use leasehold_server::tls::TlsError;
 
 /// The statuses, as `--help` explains them.
 pub const HELP: &str = "\
@@ -76,6 +79,16 @@ fn of_folder(error: &FolderError) -> Status {
     }
 }
 
+/// A file that is not there was named wrongly.
+fn of_secret_file(error: &SecretFileError) -> Status {
+    match error {
+        SecretFileError::Unreadable { source, .. } if of_io(source) == Status::NotAllowed => {
+            Status::NotAllowed
+        }
+        _ => Status::Usage,
+    }
+}
+
 fn of_open(error: &OpenError) -> Status {
     match error {
         OpenError::Storage(StorageError::Io { source, .. }) => of_io(source),
@@ -126,6 +139,11 @@ impl From<ServeError> for Failure {
         let status = match &error {
             ServeError::Listen { source, .. } if of_io(source) == Status::NotAllowed => Status::NotAllowed,
             ServeError::Listen { .. } => Status::Unavailable,
+            ServeError::Tls(TlsError::File(error)) | ServeError::Tokens(TokensError::File(error)) => {
+                of_secret_file(error)
+            }
+            ServeError::Tls(TlsError::SelfSigned(_)) => Status::Broken,
+            ServeError::Tls(_) | ServeError::Tokens(_) => Status::Usage,
             ServeError::Folder(error) => of_folder(error),
             ServeError::Journal(error) => of_open(error),
             ServeError::AuditLog { source, .. } => of_io(source),

@@ -10,8 +10,8 @@ use leasehold_state_machine::limits::Limits;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    CONNECTIONS_MAX, WATCH_COMMENT_MS, WATCH_COMMENT_MS_MAX, WATCH_COMMENT_MS_MIN, WATCH_LAG_MAX,
-    WATCHERS_MAX,
+    CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, WATCH_COMMENT_MS, WATCH_COMMENT_MS_MAX, WATCH_COMMENT_MS_MIN,
+    WATCH_LAG_MAX, WATCHERS_MAX,
 };
 
 /// Where a server listens when nobody says otherwise.
@@ -36,6 +36,19 @@ pub struct Given {
     #[arg(long, env = "LEASEHOLD_IN_MEMORY", value_name = "BOOL", hide_possible_values = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub in_memory: Option<bool>,
+    /// Certificate chain in PEM form, the server's own certificate first; read again on SIGHUP
+    #[arg(long, value_name = "FILE", env = "LEASEHOLD_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate in PEM form; read again on SIGHUP
+    #[arg(long, value_name = "FILE", env = "LEASEHOLD_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
+    /// TLS with a certificate of its own, for development
+    #[arg(long, env = "LEASEHOLD_DEV_TLS", value_name = "BOOL", hide_possible_values = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub dev_tls: Option<bool>,
+    /// Serve only those who show a token of this file, one a line; read again on SIGHUP
+    #[arg(long, value_name = "FILE", env = "LEASEHOLD_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
     /// Listen beyond loopback without encryption or authentication
     #[arg(long, env = "LEASEHOLD_INSECURE", value_name = "BOOL", hide_possible_values = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -70,6 +83,9 @@ pub struct Given {
     /// Connections at most
     #[arg(long, value_name = "N", env = "LEASEHOLD_CONNECTIONS_MAX", help_heading = "Limits")]
     pub connections_max: Option<usize>,
+    /// Connections at most from one address beyond this machine (IPv6: from one /64)
+    #[arg(long, value_name = "N", env = "LEASEHOLD_CONNECTIONS_PER_PEER_MAX", help_heading = "Limits")]
+    pub connections_per_peer_max: Option<usize>,
     /// Watchers at most
     #[arg(long, value_name = "N", env = "LEASEHOLD_WATCHERS_MAX", help_heading = "Limits")]
     pub watchers_max: Option<usize>,
@@ -125,6 +141,13 @@ pub struct Settings {
     pub data: PathBuf,
     pub listen: SocketAddr,
     pub in_memory: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+    pub dev_tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
     pub insecure: bool,
     pub allow_hosts: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +160,7 @@ pub struct Settings {
     pub sessions_max: usize,
     pub request_ids_max: usize,
     pub connections_max: usize,
+    pub connections_per_peer_max: usize,
     pub watchers_max: usize,
     pub watch_lag_max: usize,
     pub watch_comment_ms: u64,
@@ -171,8 +195,15 @@ pub enum ConfigError {
         /// The most it may be.
         max: u64,
     },
-    /// Listening for everybody was not asked for in so many words.
-    NotLoopback(SocketAddr),
+    /// Two settings that do not go together, or one that needs another.
+    Pair(&'static str),
+    /// Listening for everybody needs more, or asking for it in so many words.
+    NotLoopback {
+        /// Where.
+        listen: SocketAddr,
+        /// What there is not.
+        without: &'static str,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -181,10 +212,11 @@ impl fmt::Display for ConfigError {
             ConfigError::Unreadable { path, source } => write!(f, "cannot read {}: {source}", path.display()),
             ConfigError::Malformed { path, source } => write!(f, "{}: {source}", path.display()),
             ConfigError::OutOfBounds { key, min, max } => write!(f, "{key} must be from {min} to {max}"),
-            ConfigError::NotLoopback(address) => write!(
+            ConfigError::Pair(sentence) => f.write_str(sentence),
+            ConfigError::NotLoopback { listen, without } => write!(
                 f,
-                "{address} can be reached from other machines, without encryption or authentication: listen on \
-                 127.0.0.1, or say --insecure if the network is trusted"
+                "{listen} can be reached from other machines, without {without}: give --tls-cert, --tls-key and \
+                 --token-file, or listen on 127.0.0.1, or say --insecure if the network is trusted"
             ),
         }
     }
@@ -207,6 +239,10 @@ impl Given {
             data: self.data.or(lower.data),
             listen: self.listen.or(lower.listen),
             in_memory: self.in_memory.or(lower.in_memory),
+            tls_cert: self.tls_cert.or(lower.tls_cert),
+            tls_key: self.tls_key.or(lower.tls_key),
+            dev_tls: self.dev_tls.or(lower.dev_tls),
+            token_file: self.token_file.or(lower.token_file),
             insecure: self.insecure.or(lower.insecure),
             allow_hosts: self.allow_hosts.or(lower.allow_hosts),
             audit_log: self.audit_log.or(lower.audit_log),
@@ -218,6 +254,7 @@ impl Given {
             sessions_max: self.sessions_max.or(lower.sessions_max),
             request_ids_max: self.request_ids_max.or(lower.request_ids_max),
             connections_max: self.connections_max.or(lower.connections_max),
+            connections_per_peer_max: self.connections_per_peer_max.or(lower.connections_per_peer_max),
             watchers_max: self.watchers_max.or(lower.watchers_max),
             watch_lag_max: self.watch_lag_max.or(lower.watch_lag_max),
             watch_comment_ms: self.watch_comment_ms.or(lower.watch_comment_ms),
@@ -234,6 +271,10 @@ impl Given {
             data: self.data.unwrap_or_else(|| DATA.into()),
             listen: self.listen.unwrap_or(LISTEN),
             in_memory: self.in_memory.unwrap_or(false),
+            tls_cert: self.tls_cert,
+            tls_key: self.tls_key,
+            dev_tls: self.dev_tls.unwrap_or(false),
+            token_file: self.token_file,
             insecure: self.insecure.unwrap_or(false),
             allow_hosts: self.allow_hosts.unwrap_or_default(),
             audit_log: self.audit_log,
@@ -245,6 +286,7 @@ impl Given {
             sessions_max: self.sessions_max.unwrap_or(limits.sessions_max),
             request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
             connections_max: self.connections_max.unwrap_or(CONNECTIONS_MAX),
+            connections_per_peer_max: self.connections_per_peer_max.unwrap_or(CONNECTIONS_PER_PEER_MAX),
             watchers_max: self.watchers_max.unwrap_or(WATCHERS_MAX),
             watch_lag_max: self.watch_lag_max.unwrap_or(WATCH_LAG_MAX),
             watch_comment_ms: self.watch_comment_ms.unwrap_or(WATCH_COMMENT_MS),
@@ -286,6 +328,7 @@ impl Settings {
             ("sessions_max", self.sessions_max),
             ("request_ids_max", self.request_ids_max),
             ("connections_max", self.connections_max),
+            ("connections_per_peer_max", self.connections_per_peer_max),
             ("watchers_max", self.watchers_max),
             ("watch_lag_max", self.watch_lag_max),
             ("queue_max", self.queue_max),
@@ -303,10 +346,35 @@ impl Settings {
         if !(min..=max).contains(&self.segment_bytes) {
             return Err(ConfigError::OutOfBounds { key: "segment_bytes", min, max });
         }
-        if !self.listen.ip().is_loopback() && !self.insecure {
-            return Err(ConfigError::NotLoopback(self.listen));
+        self.check_exposure()
+    }
+
+    /// Beyond loopback only encrypted and for those with a token, unless the operator says otherwise.
+    fn check_exposure(&self) -> Result<(), ConfigError> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(_), None) => return Err(ConfigError::Pair("tls_cert needs tls_key, its private key")),
+            (None, Some(_)) => return Err(ConfigError::Pair("tls_key needs tls_cert, its certificate")),
+            (Some(_), Some(_)) if self.dev_tls => {
+                return Err(ConfigError::Pair("dev_tls and tls_cert are two certificates: choose one"));
+            }
+            _ => {}
         }
-        Ok(())
+        // ::ffff:127.0.0.1 is loopback too, in another spelling.
+        if self.listen.ip().to_canonical().is_loopback() || self.insecure {
+            return Ok(());
+        }
+        let without = match (self.has_tls(), self.token_file.is_some()) {
+            (true, true) => return Ok(()),
+            (true, false) => "authentication",
+            (false, true) => "encryption",
+            (false, false) => "encryption or authentication",
+        };
+        Err(ConfigError::NotLoopback { listen: self.listen, without })
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(&self) -> bool {
+        self.tls_cert.is_some() || self.dev_tls
     }
 }
 
@@ -343,5 +411,22 @@ mod tests {
         let open = Given { listen: Some("0.0.0.0:1".parse().unwrap()), ..Given::default() };
         assert!(open.clone().settle().unwrap_err().to_string().contains("--insecure"));
         assert!(Given { insecure: Some(true), ..open }.settle().is_ok());
+    }
+
+    #[test]
+    fn beyond_loopback_needs_tls_and_a_token() {
+        let given = |text: &str| toml::from_str::<Given>(text).unwrap().settle();
+        let (all, cert, key, token) =
+            ("listen = \"[::]:1\"\n", "tls_cert = \"c\"\n", "tls_key = \"k\"\n", "token_file = \"t\"\n");
+        let said = |lines: &[&str]| given(&lines.concat()).unwrap_err().to_string();
+        assert!(said(&[all, cert, key]).contains("without authentication"));
+        assert!(said(&[all, token]).contains("without encryption:"));
+        assert!(said(&[all]).contains("without encryption or authentication"));
+        assert!(said(&[cert]).contains("tls_key") && said(&[key]).contains("tls_cert"));
+        assert!(said(&[cert, key, "dev_tls = true"]).contains("choose one"));
+        assert!(given(&[all, cert, key, token].concat()).is_ok());
+        assert!(given(&[all, token, "dev_tls = true"].concat()).is_ok());
+        assert!(given(token).is_ok() && given(&[cert, key].concat()).is_ok());
+        assert!(given("listen = \"[::ffff:127.0.0.1]:1\"").is_ok());
     }
 }

@@ -15,6 +15,11 @@ pub mod watch;
 
 pub mod metrics;
 
+pub mod secret_file;
+
+pub mod auth;
+pub mod tls;
+
 pub mod http;
 
 pub mod config;

@@ -14,8 +14,53 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may leave bytes that it asked for untaken.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a file that holds tokens, a key or a chain of certificates.
+pub const SECRET_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Tokens at most: each is compared with what is shown, whichever fits.
+pub const TOKENS_MAX: usize = 1000;
+/// Characters of a token. It must fit into a head among other headers.
+pub const TOKEN_BYTES_MAX: usize = 1024;
+/// A token with fewer characters is warned of: 16 random ones cannot be guessed.
+pub const TOKEN_BYTES_ADVISED: usize = 16;
+/// How long a TLS handshake may take.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections at once, unless the operator says otherwise.
 pub const CONNECTIONS_MAX: usize = 10_000;
+/// Requests at once on one HTTP/2 connection: each may be a call that waits in line.
+pub const HTTP2_STREAMS_MAX: u32 = 1024;
+/// Bytes of bodies that a client may send ahead on one HTTP/2 stream.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = BODY_BYTES_MAX as u32;
+/// Bytes of bodies that a client may send ahead on one HTTP/2 connection.
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes that one HTTP/2 stream may have ready to be sent.
+pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
+/// Streams that a client may open and take back before they are even looked at; beyond it the connection is closed.
+pub const HTTP2_RESETS_PENDING_MAX: usize = 20;
+/// Streams that may end by the client's own errors; beyond it the connection is closed.
+pub const HTTP2_ERRORS_MAX: usize = 256;
+/// How often a client on HTTP/2 is asked for a sign of life.
+pub const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
+/// How long it may take to give one.
+pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a silent TCP connection is left alone before the operating system asks whether its peer is still there.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// How often it then asks.
+pub const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+/// And how often in vain before the connection is given up.
+pub const KEEPALIVE_TRIES: u32 = 3;
+/// Connections at once from one peer, unless the operator says otherwise: many for a machine full of workers, and far
+/// fewer than all.
+pub const CONNECTIONS_PER_PEER_MAX: usize = 1000;
+/// How long a connection may take from its beginning to the end of its first request's head.
+pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A connection that was idle for less keeps its place also when all are taken: it may be about to ask.
+pub const UNTOUCHED_IDLE: Duration = Duration::from_secs(5);
+/// Connections that are looked at to find one that is idle when all places are taken.
+pub const PLACES_LOOKED_AT: usize = 64;
+/// How often connections are looked at for being idle too long.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How long a connection that is asked to leave may take to end in good order.
+pub const LEAVE_TIMEOUT: Duration = DRAIN_TIMEOUT;
 /// Connections beyond the limit that are told so at once; still more are closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 /// How long a connection beyond the limit may take to hear that it is one.

@@ -23,15 +23,18 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{self, JoinHandle as Task};
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::audit::AuditLog;
+use crate::auth::{Auth, TokensError};
 use crate::config::Settings;
 use crate::http::accept::{ConnectionLimits, Draining, accept};
 use crate::http::door::{Door, Watch};
 use crate::http::gate::Gate;
 use crate::limits::{DRAIN_TIMEOUT, TRAIL_TIMEOUT};
 use crate::logs;
+use crate::tls::self_signed::{self, Introduction};
+use crate::tls::{Tls, TlsError};
 use crate::trail;
 use crate::watch::{Feed, FeedLimits};
 
@@ -49,6 +52,12 @@ pub struct Exceptions {
 pub struct Report {
     /// Where the server listens.
     pub address: SocketAddr,
+    /// Whether connections are encrypted.
+    pub tls: bool,
+    /// What is to be known of a certificate that the server made itself.
+    pub self_signed: Option<Introduction>,
+    /// Whether a token is asked for.
+    pub token: bool,
     /// Where its data is; none when it keeps nothing.
     pub data: Option<PathBuf>,
     /// What the journal was recovered from.
@@ -69,6 +78,10 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// The certificate or its key cannot be used.
+    Tls(TlsError),
+    /// The tokens cannot be used.
+    Tokens(TokensError),
     /// The data directory cannot be used.
     Folder(FolderError),
     /// The journal cannot be opened.
@@ -98,6 +111,8 @@ impl fmt::Display for ServeError {
                 write!(f, "{address} is taken by another process: stop it, or choose another --listen")
             }
             ServeError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            ServeError::Tls(error) => error.fmt(f),
+            ServeError::Tokens(error) => error.fmt(f),
             ServeError::Folder(error) => error.fmt(f),
             ServeError::Journal(error) => error.fmt(f),
             ServeError::AuditLog { path, source } => {
@@ -114,11 +129,57 @@ impl std::error::Error for ServeError {}
 /// A server that serves.
 pub struct Running {
     report: Report,
+    credentials: Credentials,
     door: Arc<Door>,
     engine: Handle,
     accepting: Task<Draining>,
     stop_accepting: oneshot::Sender<()>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What the server proves itself with, and what it asks of others. Both are read from files and can be read again.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    tls: Option<Arc<Tls>>,
+    auth: Arc<Auth>,
+}
+
+impl Credentials {
+    fn read(
+        settings: &Settings,
+        folder: Option<&Folder>,
+        address: SocketAddr,
+    ) -> Result<(Credentials, Option<Introduction>), ServeError> {
+        let (tls, introduction) = match (&settings.tls_cert, &settings.tls_key) {
+            (Some(certificate), Some(key)) => (Some(Tls::from_files(certificate, key)), None),
+            _ if settings.dev_tls => {
+                let names = self_signed::names(address.ip(), &settings.allow_hosts);
+                let (tls, introduction) =
+                    self_signed::tls(folder.map(Folder::directory), &names).map_err(ServeError::Tls)?;
+                (Some(Ok(tls)), Some(introduction))
+            }
+            _ => (None, None),
+        };
+        let auth = match &settings.token_file {
+            Some(path) => Auth::from_file(path).map_err(ServeError::Tokens)?,
+            None => Auth::none(),
+        };
+        let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
+        Ok((Credentials { tls, auth: Arc::new(auth) }, introduction))
+    }
+
+    /// Reads certificate, key and tokens again, for requests and connections to come; those that are there go on. What
+    /// cannot be used is said in the log, and the old ones stay.
+    pub fn reload(&self) {
+        if let Some(tls) = &self.tls
+            && let Err(error) = tls.reload()
+        {
+            error!("the old certificate stays: {error}");
+        }
+        if let Err(error) = self.auth.reload() {
+            error!("the old tokens stay: {error}");
+        }
+    }
 }
 
 /// Starts a server and returns when it serves. Until then its port already says that it is starting.
@@ -127,31 +188,51 @@ pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running
     let no_listener = |source| ServeError::Listen { address: settings.listen, source };
     let listener = TcpListener::bind(settings.listen).await.map_err(no_listener)?;
     let address = listener.local_addr().map_err(no_listener)?;
-    let door = Arc::new(Door::new(Gate::new(address.ip(), settings.allow_hosts.clone())));
-    let limits =
-        ConnectionLimits { connections_max: settings.connections_max, ..ConnectionLimits::default() };
+    let folder = match settings.in_memory {
+        true => None,
+        false => Some(Folder::open(&settings.data).map_err(ServeError::Folder)?),
+    };
+    let (credentials, self_signed) = Credentials::read(&settings, folder.as_ref(), address)?;
+    let gate = Gate::new(address.ip(), settings.allow_hosts.clone())
+        .with_auth(Arc::clone(&credentials.auth))
+        .with_tls(credentials.tls.clone());
+    let door = Arc::new(Door::new(gate));
+    let limits = ConnectionLimits {
+        connections_max: settings.connections_max,
+        per_peer_max: settings.connections_per_peer_max,
+        per_loopback_peer_max: settings.connections_max,
+        ..ConnectionLimits::default()
+    };
     let (stop_accepting, stopped) = oneshot::channel();
-    let accepting = task::spawn(accept(listener, Arc::clone(&door), limits, async {
+    let tls = credentials.tls.clone();
+    let accepting = task::spawn(accept(listener, Arc::clone(&door), tls, limits, async {
         // A sender that is gone belongs to a start that failed.
         let _ = stopped.await;
     }));
 
     // Replaying a journal is long work for a thread that others share.
+    let (tls, token) = (settings.has_tls(), settings.token_file.is_some());
     let comment_every = Duration::from_millis(settings.watch_comment_ms);
     let data = (!settings.in_memory).then(|| settings.data.clone());
-    let opened = task::spawn_blocking(move || open(&settings, exceptions)).await;
+    let opened = task::spawn_blocking(move || open(&settings, folder, exceptions)).await;
     let Opened { engine, journal, recovered, feed, threads } = opened.map_err(|error| {
         ServeError::System { doing: "finish the recovery", source: io::Error::other(error) }
     })??;
     door.open(engine.clone(), Watch { feed, comment_every });
-    let report = Report { address, data, journal, recovered, took: begun.elapsed() };
-    Ok(Running { report, door, engine, accepting, stop_accepting, threads })
+    let took = begun.elapsed();
+    let report = Report { address, tls, self_signed, token, data, journal, recovered, took };
+    Ok(Running { report, credentials, door, engine, accepting, stop_accepting, threads })
 }
 
 impl Running {
     /// What the start found.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// What can be read again while it serves.
+    pub fn credentials(&self) -> Credentials {
+        self.credentials.clone()
     }
 
     /// Serves until `stop` resolves, and then ends in good order; or until the engine fails.
@@ -198,7 +279,7 @@ struct Opened {
 
 /// Opens the data, recovers, and starts the engine's threads: every call that the server makes of the engine, but for
 /// asking it.
-fn open(settings: &Settings, exceptions: Exceptions) -> Result<Opened, ServeError> {
+fn open(settings: &Settings, folder: Option<Folder>, exceptions: Exceptions) -> Result<Opened, ServeError> {
     let system = |doing| move |source| ServeError::System { doing, source };
     let clock = MachineClock::new().map_err(system("read this machine's boot id"))?;
     let audit = settings.audit_log.as_deref().map(|path| {
@@ -207,10 +288,7 @@ fn open(settings: &Settings, exceptions: Exceptions) -> Result<Opened, ServeErro
 
     let mut replay = Replay::new(settings.limits());
     let mut random = Secrets::from_system().map_err(system("draw random bits"))?;
-    let (journal, recovery): (Box<dyn Journal>, Recovery) = if settings.in_memory {
-        (Box::new(MemoryJournal::new()), Recovery::default())
-    } else {
-        let folder = Folder::open(&settings.data).map_err(ServeError::Folder)?;
+    let (journal, recovery): (Box<dyn Journal>, Recovery) = if let Some(folder) = folder {
         let [high, low] = random.draw().0;
         let journal_id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
         let mut options = Options::new(journal_id);
@@ -221,6 +299,8 @@ fn open(settings: &Settings, exceptions: Exceptions) -> Result<Opened, ServeErro
         let (journal, recovery) =
             FileJournal::open(folder, options, &mut replay).map_err(ServeError::Journal)?;
         (Box::new(journal), recovery)
+    } else {
+        (Box::new(MemoryJournal::new()), Recovery::default())
     };
     let audit = audit.transpose()?;
 

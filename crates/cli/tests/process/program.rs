@@ -84,7 +84,7 @@ impl Place {
             }
             lines.push(line.trim_end().to_owned());
         }
-        let (_, address) = lines[0].split_once("listening on http://").unwrap();
+        let (_, address) = lines[0].split_once("://").unwrap();
         Server { address: address.parse().unwrap(), lines, child: Some(child), out }
     }
 }

@@ -1,26 +1,41 @@
-//! Who may ask. A page in somebody's browser must not drive a server on loopback, so requests that carry another
+//! Who may ask: whoever shows a token, where one is asked for, and never another site. A page in somebody's browser must not drive a server on loopback, so requests that carry another
 //! site's marks are refused: a `Host` that is not ours (DNS rebinding), an `Origin` that is not the host asked, a
 //! `Sec-Fetch-Site` from elsewhere. Programs that are not browsers send none of these but `Host`.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Uri, Version};
 use leasehold_state_machine::invalid::Invalid;
 
+use crate::auth::Auth;
+use crate::tls::Tls;
 use crate::wire::problem::Denial;
 
-/// Knows under which names this server is addressed.
+/// Knows under which names this server is addressed, and whom it serves.
 #[derive(Clone, Debug)]
 pub struct Gate {
     listen: IpAddr,
     allow_hosts: Vec<String>,
+    auth: Arc<Auth>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Gate {
     /// A gate for a server that listens on `listen` and is also known as `allow_hosts`.
     pub fn new(listen: IpAddr, allow_hosts: Vec<String>) -> Gate {
-        Gate { listen, allow_hosts }
+        Gate { listen, allow_hosts, auth: Arc::default(), tls: None }
+    }
+
+    /// Asks for a token, or does not.
+    pub fn with_auth(self, auth: Arc<Auth>) -> Gate {
+        Gate { auth, ..self }
+    }
+
+    /// Connections are encrypted, or they are not; a certificate's names are names of this server.
+    pub fn with_tls(self, tls: Option<Arc<Tls>>) -> Gate {
+        Gate { tls, ..self }
     }
 
     /// Lets a request pass, or says why not.
@@ -43,16 +58,19 @@ impl Gate {
         }
         if let Some(origin) = single(headers, header::ORIGIN, "Origin")? {
             let origin = readable(origin, "Origin")?;
-            let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            // Without TLS of ours a proxy before us may still have some.
+            let plain = origin.strip_prefix("http://").filter(|_| self.tls.is_none());
+            let authority = plain.or_else(|| origin.strip_prefix("https://"));
             let same = matches!((authority, host), (Some(a), Some(b)) if a.eq_ignore_ascii_case(b));
             if !same {
                 return Err(foreign("requests from pages of another origin are refused"));
             }
         }
         match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
-            None | Some(b"same-origin" | b"none") => Ok(()),
-            Some(_) => Err(foreign("requests from pages of another site are refused")),
+            None | Some(b"same-origin" | b"none") => {}
+            Some(_) => return Err(foreign("requests from pages of another site are refused")),
         }
+        self.auth.judge(uri.path(), headers)
     }
 
     fn is_ours(&self, name: &str) -> bool {
@@ -63,6 +81,7 @@ impl Gate {
         }
         name.eq_ignore_ascii_case("localhost")
             || self.allow_hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+            || self.tls.as_ref().is_some_and(|tls| tls.is_ours(name))
     }
 }
 
@@ -140,6 +159,24 @@ mod tests {
         }
         for site in ["cross-site", "same-site", "whatever"] {
             refused("127.0.0.1", &[("host", "localhost"), ("sec-fetch-site", site)]);
+        }
+    }
+
+    #[test]
+    fn a_certificate_names_its_server() {
+        let names = ["locks.example".to_owned()];
+        let (tls, _) = crate::tls::self_signed::tls(None, &names).unwrap();
+        let gate = Gate::new("0.0.0.0".parse().unwrap(), Vec::new()).with_tls(Some(Arc::new(tls)));
+        let judge = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            origin.map(|origin| headers.insert(header::ORIGIN, HeaderValue::from_static(origin)));
+            gate.judge(Version::HTTP_11, &Uri::from_static("/"), &headers)
+        };
+        assert_eq!(judge("locks.example:7420", None), Ok(()));
+        assert_eq!(judge("locks.example", Some("https://locks.example")), Ok(()));
+        for (host, origin) in [("other.example", None), ("locks.example", Some("http://locks.example"))] {
+            assert!(matches!(judge(host, origin), Err(Denial::Foreign { .. })), "{host} {origin:?}");
         }
     }
 

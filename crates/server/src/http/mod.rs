@@ -2,12 +2,15 @@
 //! decides who gets a lock; other doors on the same port (gRPC, watches, pages) join in [`door`].
 
 pub mod accept;
+pub mod connection;
 pub mod door;
 pub mod events;
 pub mod gate;
 pub mod intake;
 pub mod openapi;
 pub mod pages;
+pub mod peers;
+pub mod places;
 pub mod reply;
 pub mod route;
 pub mod socket;

@@ -38,6 +38,13 @@ pub fn denial(denial: &Denial) -> Reply {
     {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
     }
+    if let Denial::Unauthenticated { shown } = denial {
+        let challenge = match shown {
+            false => HeaderValue::from_static("Bearer realm=\"leasehold\""),
+            true => HeaderValue::from_static("Bearer realm=\"leasehold\", error=\"invalid_token\""),
+        };
+        reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
     if let Denial::WrongMethod { allow } = denial
         && let Ok(allow) = HeaderValue::from_str(allow)
     {

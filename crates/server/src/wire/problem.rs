@@ -15,6 +15,8 @@ use super::shapes::{HolderJson, WaiterJson, to_json};
 pub enum Code {
     /// Malformed.
     InvalidArgument,
+    /// No token, or none that is known.
+    Unauthenticated,
     /// Not from there.
     PermissionDenied,
     /// No such thing or route.
@@ -45,8 +47,9 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 15] = [
         Code::InvalidArgument,
+        Code::Unauthenticated,
         Code::PermissionDenied,
         Code::NotFound,
         Code::MethodNotAllowed,
@@ -66,6 +69,7 @@ impl Code {
     pub fn row(self) -> (&'static str, u16, &'static str) {
         match self {
             Code::InvalidArgument => ("invalid_argument", 400, "Malformed request"),
+            Code::Unauthenticated => ("unauthenticated", 401, "Not authenticated"),
             Code::PermissionDenied => ("permission_denied", 403, "Not allowed"),
             Code::NotFound => ("not_found", 404, "Not found"),
             Code::MethodNotAllowed => ("method_not_allowed", 405, "Method not allowed"),
@@ -107,6 +111,11 @@ pub enum Denial {
         /// All that are newer than this one are.
         kept_after: Seq,
     },
+    /// It does not show a token that this server knows.
+    Unauthenticated {
+        /// Whether it showed one at all.
+        shown: bool,
+    },
     /// It comes from where nobody may ask from.
     Foreign {
         /// What gave it away, and what would be right.
@@ -146,6 +155,7 @@ impl Denial {
             Denial::WrongMediaType => Code::UnsupportedMediaType,
             Denial::BodyTooLarge { .. } => Code::TooLarge,
             Denial::Gone { .. } => Code::Gone,
+            Denial::Unauthenticated { .. } => Code::Unauthenticated,
             Denial::Foreign { .. } => Code::PermissionDenied,
         }
     }
@@ -212,6 +222,10 @@ impl Denial {
                  `seq` of what you see"
             )
             .into(),
+            Denial::Unauthenticated { shown: false } => {
+                "this server asks for a token: send `Authorization: Bearer ...`".into()
+            }
+            Denial::Unauthenticated { shown: true } => "this server does not know that token".into(),
             Denial::Foreign { why } => why.clone().into(),
         }
     }

@@ -200,7 +200,7 @@ fn garbage_gets_a_4xx_or_a_closed_connection_and_the_server_lives() {
     let garbage: [&[u8]; 12] = [
         b"\0\0\0\0\0\0\0\0\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS hello\r\n\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nMS\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost localhost\r\n\r\n",

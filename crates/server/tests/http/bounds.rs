@@ -86,6 +86,7 @@ fn impatient(test: impl FnOnce(std::net::SocketAddr)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let brief = Duration::from_millis(50);
     let limits = ConnectionLimits {
+        first_request_timeout: brief,
         head_timeout: brief,
         body_timeout: brief,
         write_timeout: brief,
@@ -94,7 +95,7 @@ fn impatient(test: impl FnOnce(std::net::SocketAddr)) {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
     let door = Arc::new(Door::new(Gate::new(address.ip(), Vec::new())));
-    runtime.spawn(async move { accept(listener, door, limits, std::future::pending()).await });
+    runtime.spawn(async move { accept(listener, door, None, limits, std::future::pending()).await });
     test(address);
     runtime.shutdown_background();
 }

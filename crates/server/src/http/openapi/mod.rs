@@ -64,7 +64,17 @@ fn assemble() -> Value {
         "servers": [{"url": "/", "description": "This server."}],
         "tags": said::TAGS.map(|(name, description)| json!({"name": name, "description": description})),
         "paths": paths,
-        "components": {"schemas": schemas, "responses": responses},
+        // A server without a token file asks nobody.
+        "security": [{}, {"token": []}],
+        "components": {
+            "schemas": schemas,
+            "responses": responses,
+            "securitySchemes": {"token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A token of the server's `--token-file`. `/healthz` and `/readyz` need none.",
+            }},
+        },
     })
 }
 

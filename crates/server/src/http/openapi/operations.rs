@@ -11,7 +11,7 @@ use super::said::{Answered, Said, said};
 use super::samples::sample;
 use super::schema::of_names;
 use super::{Documents, problems, reference, words};
-use crate::http::route::To;
+use crate::http::route::{Page, To};
 use crate::wire::commands::{Call, Sent};
 use crate::wire::fields;
 use crate::wire::problem::Code;
@@ -54,6 +54,9 @@ pub fn describe(to: To, schemas: &mut Documents, responses: &mut Documents) -> V
 
 fn by_status(to: To, said: &Said) -> BTreeMap<u16, Vec<Code>> {
     let mut codes: Vec<Code> = ANYWHERE.iter().chain(said.codes).copied().collect();
+    if !matches!(to, To::Page(Page::Health | Page::Ready)) {
+        codes.push(Code::Unauthenticated);
+    }
     if let To::Call(call) = to {
         codes.push(Code::Unavailable);
         if call.has_body() {

@@ -54,6 +54,12 @@ pub fn response(codes: &[Code]) -> (String, Value) {
             "schema": {"type": "integer", "minimum": 1},
         });
     }
+    if codes.contains(&Code::Unauthenticated) {
+        response["headers"]["WWW-Authenticate"] = json!({
+            "description": "`Bearer`, with `error=\"invalid_token\"` when one was shown.",
+            "schema": {"type": "string"},
+        });
+    }
     if codes.contains(&Code::MethodNotAllowed) {
         response["headers"]["Allow"] = json!({
             "description": "The methods that this path has.",
@@ -81,6 +87,7 @@ fn schema_name(code: Code) -> String {
 fn sample(code: Code) -> Denial {
     match code {
         Code::InvalidArgument => Invalid::new("ttl_ms", "a TTL is 100 to 86400000 ms").into(),
+        Code::Unauthenticated => Denial::Unauthenticated { shown: false },
         Code::PermissionDenied => {
             Denial::Foreign { why: "requests from pages of another site are refused".into() }
         }
@@ -110,6 +117,9 @@ fn least(code: Code) -> Denial {
 fn meaning(code: Code) -> &'static str {
     match code {
         Code::InvalidArgument => "Malformed; `field` says where.",
+        Code::Unauthenticated => {
+            "The server asks for a token and does not know what was shown, if anything was."
+        }
         Code::PermissionDenied => {
             "It comes from where nobody may ask from: a foreign `Host`, `Origin` or `Sec-Fetch-Site`."
         }

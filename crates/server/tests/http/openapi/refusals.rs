@@ -56,6 +56,7 @@ impl Provoked {
 fn every_documented_refusal_occurs_and_no_other() {
     let mut provoked = Provoked::default();
     whoever_asks(&mut provoked);
+    without_a_token(&mut provoked);
     no_room_for_a_connection(&mut provoked);
     nobody_behind_the_door(&mut provoked);
     by_the_lease(&mut provoked);
@@ -109,6 +110,19 @@ fn whoever_asks(provoked: &mut Provoked) {
     }
 }
 
+/// A server that asks for a token, of those who have none.
+fn without_a_token(provoked: &mut Provoked) {
+    let folder = tempfile::tempdir().unwrap();
+    let token_file = folder.path().join("tokens");
+    std::fs::write(&token_file, "a-token-of-the-server").unwrap();
+    let server = Server::start_with(Given { token_file: Some(token_file), ..Given::default() });
+    for operation in Operation::all() {
+        if !["/healthz", "/readyz"].contains(&operation.target.as_str()) {
+            provoked.ask(server.address, &operation, &[], b"");
+        }
+    }
+}
+
 fn no_room_for_a_connection(provoked: &mut Provoked) {
     let server = Server::start_with(Given { connections_max: Some(1), ..Given::default() });
     let only = TcpStream::connect(server.address).unwrap();
@@ -124,7 +138,7 @@ fn nobody_behind_the_door(provoked: &mut Provoked) {
     let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
     let address = listener.local_addr().unwrap();
     let door = Arc::new(Door::new(Gate::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Vec::new())));
-    runtime.spawn(accept(listener, door, ConnectionLimits::default(), std::future::pending()));
+    runtime.spawn(accept(listener, door, None, ConnectionLimits::default(), std::future::pending()));
     for operation in Operation::all().iter().filter(|operation| operation.codes().contains("unavailable")) {
         let body = operation.body.as_ref().map(Value::to_string).unwrap_or_default();
         provoked.ask(address, operation, &[], body.as_bytes());
