@@ -22,6 +22,13 @@ pub fn text(media_type: &'static str, body: String) -> Reply {
     with(StatusCode::OK, media_type, body.into_bytes())
 }
 
+/// A page for people, and what it may do in their browser.
+pub fn page(html: String, policy: &'static str) -> Reply {
+    let mut reply = text("text/html; charset=utf-8", html);
+    reply.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    reply
+}
+
 /// A stream of events with status 200.
 pub fn events(stream: EventStream) -> Reply {
     dress(StatusCode::OK, "text/event-stream", Either::Right(stream))

@@ -18,6 +18,11 @@ pub fn start_time_seconds() -> f64 {
     STARTED.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
+/// When the process started, in Unix milliseconds.
+pub fn started_wall_ms() -> u64 {
+    STARTED.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// Processor time used so far by all threads.
 pub fn cpu_seconds() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);

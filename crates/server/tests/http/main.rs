@@ -7,6 +7,7 @@
 
 mod client;
 mod server;
+mod sha256;
 
 mod bad_input;
 mod bounds;

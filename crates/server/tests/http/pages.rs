@@ -2,6 +2,7 @@
 
 use crate::client::keys;
 use crate::server::Server;
+use crate::sha256;
 
 #[test]
 fn health_readiness_and_version() {
@@ -11,13 +12,45 @@ fn health_readiness_and_version() {
     let version = server.get("/version").expect(200);
     assert_eq!(keys(&version), ["name", "version"]);
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    let index = server.get("/");
-    assert_eq!((index.status, index.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    for link in ["/v1/locks", "/v1/sessions", "/metrics", "/healthz", "/readyz", "/version"] {
-        assert!(index.text().contains(&format!("href=\"{link}\"")), "{link}");
-    }
     let head = server.request("HEAD", "/healthz", &[], b"");
     assert_eq!((head.status, head.text().as_str()), (200, ""));
+}
+
+#[test]
+fn the_index_links_to_what_there_is_and_loads_nothing() {
+    let server = Server::start();
+    let index = server.get("/");
+    assert_eq!((index.status, index.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let html = index.text();
+    let links: Vec<&str> = html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    for link in ["/v1/locks", "/v1/sessions", "/metrics", "/healthz", "/readyz", "/version", "/openapi.json"]
+    {
+        assert!(links.contains(&link), "{link} is not among {links:?}");
+    }
+    for link in links {
+        assert_eq!(server.get(link).status, 200, "{link}");
+    }
+    let style = html.split("<style>").nth(1).and_then(|rest| rest.split("</style>").next()).unwrap();
+    let policy = index.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(policy.contains(&format!("style-src '{}';", sha256::spelled(style))), "{policy}");
+    for loads in ["<script", "<img", "<link", "@import", "url("] {
+        assert!(!html.contains(loads), "{loads}");
+    }
+}
+
+#[test]
+fn the_index_repeats_the_host_only_if_it_is_harmless() {
+    let server = Server::start();
+    let shown = |host: &str| {
+        let html = server.request("GET", "/", &[("Host", host)], b"").text();
+        html.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap().to_owned()
+    };
+    assert_eq!(shown("localhost:8080"), "localhost:8080");
+    assert_eq!(shown("[::1]:7420"), "[::1]:7420");
+    // A port of digits only is looked at by the gate; what else it lets pass is not repeated.
+    let answer = server.request("GET", "/", &[("Host", "localhost:<b>")], b"");
+    assert!(!answer.text().contains("<b>"), "{}", answer.text());
 }
 
 #[test]

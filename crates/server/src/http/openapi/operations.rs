@@ -134,7 +134,11 @@ fn parameters(to: To, said: &Said) -> Vec<Value> {
             }),
         };
         if let Some((_, value)) = said.query.iter().find(|(given, _)| given == name) {
-            parameter["example"] = (*value).into();
+            // As a number or a truth value where the schema wants one.
+            parameter["example"] = match schema["type"].as_str() {
+                Some("string") => (*value).into(),
+                _ => serde_json::from_str(value).unwrap_or_default(),
+            };
         }
         parameters.push(parameter);
     }

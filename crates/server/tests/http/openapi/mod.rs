@@ -40,9 +40,10 @@ impl Operation {
         let mut query = Vec::new();
         for parameter in said["parameters"].as_array().unwrap_or(&Vec::new()) {
             let name = parameter["name"].as_str().unwrap();
-            let Some(example) = parameter["example"].as_str() else { continue };
+            let Some(example) = parameter.get("example") else { continue };
+            let example = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
             match parameter["in"].as_str().unwrap() {
-                "path" => target = target.replace(&format!("{{{name}}}"), example),
+                "path" => target = target.replace(&format!("{{{name}}}"), &example),
                 "query" => query.push(format!("{name}={}", example.replace(' ', "%20"))),
                 other => panic!("an example in {other}"),
             }

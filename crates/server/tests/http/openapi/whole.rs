@@ -77,6 +77,12 @@ fn examples_are_what_their_schemas_say() {
             validate(&content["schema"], body, &operation.id, &mut Seen::new()).unwrap();
             checked += 1;
         }
+        for parameter in operation.said["parameters"].as_array().unwrap_or(&Vec::new()) {
+            if let Some(example) = parameter.get("example") {
+                validate(&parameter["schema"], example, &operation.id, &mut Seen::new()).unwrap();
+                checked += 1;
+            }
+        }
         for (_, response) in operation.said["responses"].as_object().unwrap() {
             for (media, content) in resolve(response)["content"].as_object().unwrap() {
                 if media == "application/json" && content.get("example").is_some() {
