@@ -56,7 +56,7 @@ fn a_data_directory_that_is_lost() {
 
 #[test]
 fn an_old_connection_that_detaches_the_new_attempt() {
-    must_be_caught(Plant::DetachesTheNewest, 200, &["fifo"]);
+    must_be_caught(Plant::DetachesTheNewest, 200, &["fifo", "progress"]);
 }
 
 #[test]

@@ -97,6 +97,7 @@ impl Node {
             world.count(FaultKind::TornRecord);
         }
         self.life += 1;
+        self.boot_clock_is_ahead = false;
         if !self.settle_doubt(world, &replay) {
             return;
         }
@@ -253,6 +254,7 @@ impl Node {
                 }
                 2 => {
                     world.count(FaultKind::BootClockAhead);
+                    self.boot_clock_is_ahead = true;
                     self.boot_us -= i64::try_from(world.random.between(1_100_000, 60_000_000)).unwrap_or(0);
                 }
                 _ => {}
