@@ -4,7 +4,7 @@ use leasehold_server::config::Given;
 use serde_json::json;
 
 use crate::reader::{News, Reader};
-use crate::server::Server;
+use crate::server::{Server, request};
 
 #[test]
 fn only_what_is_well_formed_is_watched() {
@@ -18,7 +18,7 @@ fn only_what_is_well_formed_is_watched() {
     server.request("GET", "/v1/watch?from=2", &[("Last-Event-ID", "1")], b"").expect_invalid("from");
     server.request("GET", "/v1/watch", &[], b"{}").expect_invalid("body");
     for (method, path) in [("HEAD", "/v1/watch"), ("POST", "/v1/watch"), ("HEAD", "/v1/locks/a/watch")] {
-        let answer = server.request(method, path, &[], b"");
+        let answer = server.begin_raw(request(method, path, &[], b"")).next().unwrap();
         assert_eq!((answer.status, answer.header("allow")), (405, Some("GET")), "{method} {path}");
     }
 }
