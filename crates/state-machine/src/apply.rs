@@ -10,6 +10,7 @@ use crate::machine::{Horizon, Machine};
 use crate::owners::Owners;
 use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
 use crate::requests::{Fate, Requests};
+use crate::space::Space;
 use crate::timers::Due;
 use crate::tombstones::{Tombstone, Tombstones};
 use crate::words::{Owner, Ttl};
@@ -97,7 +98,7 @@ impl Machine {
                     armed_us: None,
                 };
                 if let Some(mark) = request {
-                    self.requests.live(mark, Fate::Session(*slot));
+                    self.requests.live(mark, Fate::Session(*slot), self.now.us);
                 }
                 self.sessions.insert(*slot, session);
                 self.note_ttl(Some(*ttl));
@@ -122,7 +123,9 @@ impl Machine {
                 self.tombstones.forget_before(*tombstones_before);
             }
             Event::Marked { client, answered_through, open } => {
-                self.requests.mark(*client, *answered_through, open, self.now.us);
+                for fate in self.requests.mark(*client, *answered_through, open, self.now.us) {
+                    self.let_go(&fate);
+                }
             }
             Event::ClientForgotten { client } => self.requests.forget_client(client),
             Event::Horizon { until_raw_us, length_us } => {
@@ -142,6 +145,7 @@ impl Machine {
         self.requests = Requests::new(key);
         self.tombstones = Tombstones::new(key);
         self.owners = Owners::new(key);
+        self.space = Space::new(key);
         self.attachments = HashMap::with_hasher(Keyed(key));
     }
 
@@ -169,7 +173,7 @@ impl Machine {
             }
         };
         if let Some(mark) = &ask.request {
-            self.requests.live(mark, Fate::Lease(slot));
+            self.requests.live(mark, Fate::Lease(slot), self.now.us);
         }
         self.last_token = token;
         self.next_ticket = self.next_ticket.max(ticket + 1);
@@ -199,7 +203,7 @@ impl Machine {
             self.note_ttl(Some(ttl));
         }
         if let Some(mark) = &waiter.ask.request {
-            self.requests.live(mark, Fate::Waiting(ticket));
+            self.requests.live(mark, Fate::Waiting(ticket), self.now.us);
         }
         self.next_ticket = self.next_ticket.max(ticket + 1);
         self.space.insert(&waiter.ask.resource, waiter.standing(ticket), self.seq);
@@ -281,6 +285,28 @@ impl Machine {
             name.resource.text().as_bytes(),
             &name.token.to_le_bytes(),
         ])
+    }
+
+    /// What lives on without the id that its client has let go.
+    fn let_go(&mut self, fate: &Fate) {
+        match fate {
+            Fate::Waiting(ticket) => {
+                if let Some(waiter) = self.waiters.get_mut(ticket) {
+                    waiter.ask.request = None;
+                }
+            }
+            Fate::Lease(slot) => {
+                if let Some(lease) = self.leases.get_mut(*slot) {
+                    lease.ask.request = None;
+                }
+            }
+            Fate::Session(slot) => {
+                if let Some(session) = self.sessions.get_mut(*slot) {
+                    session.request = None;
+                }
+            }
+            Fate::Ended(_) | Fate::Cancelled(_) | Fate::Broke(_) => {}
+        }
     }
 
     /// Keeps for the owner of a lease's session that the lease ended otherwise than by its own release.

@@ -167,6 +167,11 @@ impl HashKey {
         ClientKey(self.pair(["client", client.text()]))
     }
 
+    /// The key under which those beneath a path are found.
+    pub(crate) fn path(&self, text: &str) -> [u64; 2] {
+        self.pair(["path", text])
+    }
+
     fn pair(&self, parts: [&str; 2]) -> [u64; 2] {
         let mut hasher = SipHasher13x128::new_with_keys(self.0[0], self.0[1]);
         for part in parts {

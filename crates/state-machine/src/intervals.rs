@@ -2,9 +2,13 @@
 //!
 //! A treap ordered by (start, end, order), each node knowing the furthest end and the span of orders below it. `order`
 //! is whatever tells two equal ranges apart and sorts them by age: the token of a lease or the ticket of a waiter.
-//! The shape comes from a mix of the key, not from chance, so that equal contents behave equally.
+//! The shape comes from a keyed hash of the range, not from chance, so that equal contents behave equally, and nobody
+//! outside can choose ranges that make it deep.
 
 use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hasher};
+
+use crate::keyed::Keyed;
 
 /// No node.
 const NIL: u32 = u32::MAX;
@@ -34,14 +38,15 @@ struct Node {
 /// The index.
 #[derive(Debug)]
 pub(crate) struct Intervals {
+    key: Keyed,
     nodes: Vec<Node>,
     free: Vec<u32>,
     root: u32,
 }
 
 impl Intervals {
-    pub(crate) fn new() -> Self {
-        Intervals { nodes: Vec::new(), free: Vec::new(), root: NIL }
+    pub(crate) fn new(key: Keyed) -> Self {
+        Intervals { key, nodes: Vec::new(), free: Vec::new(), root: NIL }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -50,7 +55,11 @@ impl Intervals {
 
     pub(crate) fn insert(&mut self, key: Interval, slot: u32) {
         assert!(key.start < key.end, "a range has start < end");
-        let weight = mix(key.start ^ mix(key.end ^ mix(key.order)));
+        let mut weight = self.key.build_hasher();
+        for number in [key.start, key.end, key.order] {
+            weight.write_u64(number);
+        }
+        let weight = weight.finish();
         let node = Node {
             key,
             slot,
@@ -256,21 +265,24 @@ impl Intervals {
     }
 }
 
-/// Scatters a number over all bits (the finaliser of splitmix64).
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::HashKey;
+
+    const KEY: Keyed = Keyed(HashKey([1, 2]));
+
+    /// Scatters a number over all bits (the finaliser of splitmix64).
+    fn mix(number: u64) -> u64 {
+        let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
 
     #[test]
     fn agrees_with_a_list() {
-        let mut index = Intervals::new();
+        let mut index = Intervals::new(KEY);
         let mut list: Vec<Interval> = Vec::new();
         let mut state = 7u64;
         let mut draw = |below: u64| {
@@ -308,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_latest_of_equal_ranges_is_found() {
-        let mut index = Intervals::new();
+        let mut index = Intervals::new(KEY);
         for order in 0..10_000 {
             index.insert(Interval { start: 0, end: 10, order }, 0);
         }

@@ -102,15 +102,8 @@ impl Machine {
         let sessions = self.sessions.iter().filter(|(_, session)| session.over.is_none());
         let sessions = sessions.filter_map(|(slot, s)| Some((s.request?, Fate::Session(slot))));
         for (mark, fate) in leases.chain(waiters).chain(sessions) {
-            if self.requests.has_forgotten(&mark.name) {
-                continue;
-            }
             let known = self.requests.get(&mark.name);
-            let orphan = matches!(mark.name, RequestName::Numbered(client, _) if !self.requests.clients.contains_key(&client));
-            assert!(
-                orphan || known.is_some_and(|known| known.fate == fate),
-                "a live request is found by its id"
-            );
+            assert!(known.is_some_and(|known| known.fate == fate), "a live request is found by its id");
             live += usize::from(matches!(mark.name, RequestName::Chosen(_)));
         }
         let chosen = self.requests.chosen_len();

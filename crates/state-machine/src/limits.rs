@@ -45,10 +45,16 @@ pub const REFUSAL_ENTRIES_MAX: usize = 100;
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Rows of a page when the caller does not say.
 pub const PAGE_ROWS_DEFAULT: usize = 100;
+/// Holders and waiters in all that one page of locks may name before it hands back a cursor.
+pub const PAGE_ENTRIES_MAX: usize = 5_000;
 /// Records that one page of a filtered list may look at before it hands back a cursor.
 pub const PAGE_LOOKS_MAX: usize = 10_000;
-/// Leases that one break breaks, oldest first: its answer is one record of the journal. Who has more asks again.
-pub const BREAK_LEASES_MAX: usize = 100_000;
+/// Ended leases that a session's owner may leave unseen before it is given new ones.
+pub const ENDED_UNSEEN_MAX: usize = 10_000;
+/// Leases that one break breaks, oldest first: its answer is one event of the journal. Who has more asks again.
+pub const BREAK_LEASES_MAX: usize = 10_000;
+/// Tokens that the remembered answers of breaks have together: some tens of megabytes.
+pub const BREAK_TOKENS_MAX: usize = 4_000_000;
 /// How long an answered request id, or an ended lease's id, is remembered.
 pub const REMEMBER_US: u64 = 600_000_000;
 /// A request id younger than this is never forgotten, whatever the pressure.

@@ -84,6 +84,8 @@ pub struct Output {
     pub replies: Vec<Reply>,
     /// Who stands in line from now on.
     pub queued: Vec<QueuedNotice>,
+    /// Attempts that will never be answered, because their connections closed while they stood in line.
+    pub gone: Vec<Attachment>,
     /// Which sessions' owners should hear of an ended lease before they ask.
     pub ended: Vec<EndedNotice>,
     /// How late each expiry was noticed.
@@ -147,7 +149,7 @@ impl Machine {
             waiters: BTreeMap::new(),
             requests: Requests::new(key),
             tombstones: Tombstones::new(key),
-            space: Space::new(),
+            space: Space::new(key),
             owners: Owners::new(key),
             own_sessions: 0,
             now: Now::default(),

@@ -143,9 +143,9 @@ impl Waiter {
     pub(crate) fn due_us(&self) -> u64 {
         match self.presence {
             Presence::Attached { .. } => self.wait_until_us,
-            Presence::Absent { until_us } | Presence::Detached { until_us } => {
-                self.wait_until_us.min(until_us)
-            }
+            // Who was there before a restart brings a new wait when it comes back.
+            Presence::Absent { until_us } => until_us,
+            Presence::Detached { until_us } => self.wait_until_us.min(until_us),
         }
     }
 

@@ -34,6 +34,14 @@ impl Fate {
     pub(crate) fn is_live(&self) -> bool {
         matches!(self, Fate::Waiting(_) | Fate::Lease(_) | Fate::Session(_))
     }
+
+    /// How many tokens it keeps.
+    fn tokens(&self) -> usize {
+        match self {
+            Fate::Broke(told) => told.0.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// A known request.
@@ -72,6 +80,8 @@ pub(crate) struct Requests {
     pub(crate) clients: BTreeMap<ClientKey, Client>,
     /// How many numbers are known of all clients together.
     numbered: usize,
+    /// How many tokens the remembered answers of breaks have together.
+    break_tokens: usize,
 }
 
 impl Requests {
@@ -81,6 +91,7 @@ impl Requests {
             retired: Remembered::new(),
             clients: BTreeMap::new(),
             numbered: 0,
+            break_tokens: 0,
         }
     }
 
@@ -102,12 +113,12 @@ impl Requests {
     }
 
     /// A request that lives, or lives on as something else.
-    pub(crate) fn live(&mut self, mark: &RequestMark, fate: Fate) {
+    pub(crate) fn live(&mut self, mark: &RequestMark, fate: Fate, now_us: u64) {
         assert!(fate.is_live());
         let known = Known { payload: Some(mark.payload), fate };
         let before = match mark.name {
             RequestName::Chosen(key) => self.chosen.insert(key, known),
-            RequestName::Numbered(client, number) => self.put_number(client, number, known),
+            RequestName::Numbered(client, number) => self.put_number(client, number, known, now_us),
         };
         assert!(
             before.is_none_or(|known| known.fate.is_live()),
@@ -118,18 +129,20 @@ impl Requests {
     /// A request that is over, and remembered for a while.
     pub(crate) fn retire(&mut self, name: RequestName, payload: Option<Payload>, fate: Fate, now_us: u64) {
         assert!(!fate.is_live());
+        let tokens = fate.tokens();
         let known = Known { payload, fate };
-        match name {
+        let before = match name {
             RequestName::Chosen(key) => {
                 let before = self.chosen.insert(key, known);
-                if before.is_none_or(|known| known.fate.is_live()) {
+                if before.as_ref().is_none_or(|known| known.fate.is_live()) {
                     self.retired.push(key, now_us);
                 }
+                before
             }
-            RequestName::Numbered(client, number) => {
-                self.put_number(client, number, known);
-            }
-        }
+            RequestName::Numbered(client, number) => self.put_number(client, number, known, now_us),
+        };
+        self.break_tokens += tokens;
+        self.break_tokens -= before.map_or(0, |known| known.fate.tokens());
     }
 
     /// A request that left no trace.
@@ -139,9 +152,6 @@ impl Requests {
             RequestName::Numbered(client, number) => {
                 let client = self.clients.get_mut(client);
                 let before = client.and_then(|client| client.known.remove(number));
-                if before.is_none() && self.has_forgotten(name) {
-                    return;
-                }
                 self.numbered -= usize::from(before.is_some());
                 before
             }
@@ -152,28 +162,50 @@ impl Requests {
     pub(crate) fn forget_before(&mut self, number: u64) {
         while let Some(key) = self.retired.pop_before(number) {
             let before = self.chosen.remove(&key);
+            self.break_tokens -= before.as_ref().map_or(0, |known| known.fate.tokens());
             assert!(before.is_some_and(|known| !known.fate.is_live()), "the living are never forgotten");
         }
     }
 
-    /// A client has the answers of all numbers up to one, but for some.
-    pub(crate) fn mark(&mut self, client: ClientKey, answered_through: u64, open: &[u64], now_us: u64) {
+    /// A client has the answers of all numbers up to one, but for some. Gives what still lives under a number that is
+    /// let go: it lives on without an id.
+    pub(crate) fn mark(
+        &mut self,
+        client: ClientKey,
+        answered_through: u64,
+        open: &[u64],
+        now_us: u64,
+    ) -> Vec<Fate> {
         let client = self.clients.entry(client).or_default();
         assert!(answered_through >= client.answered_through, "a mark never goes back");
         client.heard_us = now_us;
         client.answered_through = answered_through;
         client.open = open.iter().copied().collect();
         let Client { open, known, .. } = client;
-        let before = known.len();
-        let mut above = known.split_off(&answered_through.saturating_add(1));
-        known.retain(|number, _| open.contains(number));
-        known.append(&mut above);
-        self.numbered -= before - known.len();
+        let let_go: Vec<u64> = {
+            let below = known.range(..=answered_through).map(|(number, _)| *number);
+            below.filter(|number| !open.contains(number)).collect()
+        };
+        self.numbered -= let_go.len();
+        let fates = let_go.iter().filter_map(|number| known.remove(number)).map(|known| known.fate);
+        fates.filter(Fate::is_live).collect()
+    }
+
+    /// A client was heard of.
+    pub(crate) fn hear_of(&mut self, client: &ClientKey, now_us: u64) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.heard_us = now_us;
+        }
     }
 
     pub(crate) fn forget_client(&mut self, client: &ClientKey) {
         let client = self.clients.remove(client);
-        self.numbered -= client.map_or(0, |client| client.known.len());
+        let known = client.map(|client| client.known).unwrap_or_default();
+        assert!(
+            known.values().all(|known| !known.fate.is_live()),
+            "whoever has something that lives is kept"
+        );
+        self.numbered -= known.len();
     }
 
     /// How many ids are known.
@@ -181,17 +213,26 @@ impl Requests {
         self.chosen.len() + self.numbered
     }
 
+    /// How many numbers of clients are known.
+    pub(crate) fn numbered_len(&self) -> usize {
+        self.numbered
+    }
+
+    /// How many tokens the remembered answers of breaks have together.
+    pub(crate) fn break_tokens(&self) -> usize {
+        self.break_tokens
+    }
+
     /// How many chosen ids are known.
     pub(crate) fn chosen_len(&self) -> usize {
         self.chosen.len()
     }
 
-    /// What was known of a number before; of one that is forgotten nothing is kept.
-    fn put_number(&mut self, client: ClientKey, number: u64, known: Known) -> Option<Known> {
+    /// What was known of a number before.
+    fn put_number(&mut self, client: ClientKey, number: u64, known: Known, now_us: u64) -> Option<Known> {
         let client = self.clients.entry(client).or_default();
-        if client.has_forgotten(number) {
-            return None;
-        }
+        assert!(!client.has_forgotten(number), "what is let go does not come back");
+        client.heard_us = client.heard_us.max(now_us);
         let before = client.known.insert(number, known);
         self.numbered += usize::from(before.is_none());
         before

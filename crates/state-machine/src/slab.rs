@@ -54,18 +54,9 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Everything from a slot on, in order of the slots.
-    pub(crate) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
-        let start = (first as usize).min(self.slots.len());
-        self.slots[start..]
-            .iter()
-            .enumerate()
-            .filter_map(move |(index, thing)| Some(((start + index) as u32, thing.as_ref()?)))
-    }
-
     /// Everything in order of the slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.iter_from(0)
+        self.slots.iter().enumerate().filter_map(|(slot, thing)| Some((slot as u32, thing.as_ref()?)))
     }
 
     /// One past the highest slot ever used.

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::codec::*;
-use crate::event::Under;
+use crate::event::{RequestMark, Under};
 use crate::ids::{ClientKey, HashKey, RequestName};
 use crate::limits::Limits;
 use crate::machine::{Horizon, Machine};
@@ -114,6 +114,9 @@ impl Machine {
             let wait = get_wait(&mut from)?;
             let ask = get_ask(&mut from)?;
             machine.session_is_there(ask.under)?;
+            if let Some(mark) = &ask.request {
+                machine.is_not_let_go(mark)?;
+            }
             let waiter = Waiter {
                 ask: machine.interned(&ask),
                 wait,
@@ -156,8 +159,12 @@ impl Machine {
         let open = get_numbers(from)?;
         self.requests.mark(key, answered_through, &open, 0);
         for _ in 0..from.count()? {
-            let name = RequestName::Numbered(key, from.number()?);
+            let number = from.number()?;
+            let name = RequestName::Numbered(key, number);
             let known = get_known(from)?;
+            if self.requests.has_forgotten(&name) {
+                return Err(CodecError::OutOfBounds("a number"));
+            }
             self.requests.retire(name, known.payload, known.fate, 0);
         }
         Ok(())
@@ -171,7 +178,8 @@ impl Machine {
         if session.over.is_none()
             && let Some(mark) = &session.request
         {
-            self.requests.live(mark, Fate::Session(slot));
+            self.is_not_let_go(mark)?;
+            self.requests.live(mark, Fate::Session(slot), 0);
         }
         let owner = self.owners.intern(&session.owner);
         self.sessions.insert(slot, Session { owner, ..session });
@@ -193,10 +201,18 @@ impl Machine {
             }
         }
         if let Some(mark) = &lease.ask.request {
-            self.requests.live(mark, Fate::Lease(slot));
+            self.is_not_let_go(mark)?;
+            self.requests.live(mark, Fate::Lease(slot), 0);
         }
         self.space.insert(&lease.ask.resource, lease.standing(slot), lease.changed);
         self.leases.insert(slot, lease);
+        Ok(())
+    }
+
+    fn is_not_let_go(&self, mark: &RequestMark) -> Result<(), CodecError> {
+        if self.requests.has_forgotten(&mark.name) {
+            return Err(CodecError::OutOfBounds("a number"));
+        }
         Ok(())
     }
 

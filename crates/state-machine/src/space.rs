@@ -7,13 +7,18 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
 use crate::event::{Seq, Ticket};
+use crate::ids::HashKey;
 use crate::intervals::{Interval, Intervals};
+use crate::keyed::Keyed;
 use crate::resource::{Bytes, Kind, Resource, ancestors};
 use crate::words::Mode;
 
-/// How many later waiters are counted one by one when somebody who comes back asks for its place.
-const LATER_MAX: usize = 10_000;
+/// How many waiters are counted one by one to tell somebody its place.
+const PLACES_COUNTED_MAX: usize = 256;
 
 /// What a standing thing means to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +163,8 @@ struct Inode {
 }
 
 impl Inode {
-    fn new() -> Self {
-        Inode { ranges: core::array::from_fn(|_| core::array::from_fn(|_| Intervals::new())) }
+    fn new(key: Keyed) -> Self {
+        Inode { ranges: core::array::from_fn(|_| core::array::from_fn(|_| Intervals::new(key))) }
     }
 
     fn is_empty(&self) -> bool {
@@ -172,12 +177,14 @@ impl Inode {
 pub(crate) struct Space {
     /// Exactly who stands on each resource, in the order of lists.
     places: BTreeMap<Resource, Place>,
-    /// For each path, who stands strictly under it, or on the inode of a file at it or under it.
-    beneath: BTreeMap<Box<str>, Crowd>,
+    /// For each path, by a keyed hash of its text, who stands strictly under it, or on the inode of a file at it or
+    /// under it. By hash, because a deep path has many ancestors and their texts would weigh more than all else.
+    beneath: HashMap<[u64; 2], Crowd, Keyed>,
     /// Who stands on which bytes of each inode.
     inodes: BTreeMap<u64, Inode>,
     /// The server's own files: each number is one with a path.
     files: BTreeMap<u64, Resource>,
+    key: Keyed,
 }
 
 impl Borrow<str> for Resource {
@@ -187,12 +194,13 @@ impl Borrow<str> for Resource {
 }
 
 impl Space {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(key: HashKey) -> Self {
         Space {
             places: BTreeMap::new(),
-            beneath: BTreeMap::new(),
+            beneath: HashMap::with_hasher(Keyed(key)),
             inodes: BTreeMap::new(),
             files: BTreeMap::new(),
+            key: Keyed(key),
         }
     }
 
@@ -228,7 +236,7 @@ impl Space {
             Kind::Name(_) => None,
             Kind::Path(_) => Some((resource.clone(), false)),
             Kind::Bytes(bytes) => {
-                let inode = self.inodes.entry(bytes.inode).or_insert_with(Inode::new);
+                let inode = self.inodes.entry(bytes.inode).or_insert_with(|| Inode::new(self.key));
                 inode.ranges[standing.class as usize][standing.mode as usize]
                     .insert(interval(&bytes, standing.order), standing.slot);
                 self.files.get(&bytes.inode).map(|path| (path.clone(), true))
@@ -236,10 +244,10 @@ impl Space {
         };
         if let Some((path, with_itself)) = above {
             for text in upward(&path, with_itself) {
-                match self.beneath.get_mut(text) {
-                    Some(crowd) => crowd.insert(&standing),
-                    None => {
-                        self.beneath.insert(text.into(), Crowd::of(&standing));
+                match self.beneath.entry(self.key.0.path(text)) {
+                    Entry::Occupied(mut crowd) => crowd.get_mut().insert(&standing),
+                    Entry::Vacant(place) => {
+                        place.insert(Crowd::of(&standing));
                     }
                 }
             }
@@ -274,8 +282,9 @@ impl Space {
         };
         if let Some((path, with_itself)) = above {
             for text in upward(&path, with_itself) {
-                if self.beneath.get_mut(text).is_some_and(|crowd| crowd.remove(&standing)) {
-                    self.beneath.remove(text);
+                let above = self.key.0.path(text);
+                if self.beneath.get_mut(&above).is_some_and(|crowd| crowd.remove(&standing)) {
+                    self.beneath.remove(&above);
                 }
             }
         }
@@ -339,7 +348,7 @@ impl Space {
             .chain(above)
             .filter_map(|text| self.places.get(text))
             .map(|place| &place.crowd)
-            .chain(beneath.and_then(|text| self.beneath.get(text)))
+            .chain(beneath.and_then(|text| self.beneath.get(&self.key.0.path(text))))
     }
 
     /// The lease with this token if it covers the resource: its slot.
@@ -414,11 +423,16 @@ impl Space {
         self.places.get(resource).map_or(0, |place| place.crowd.waiters())
     }
 
-    /// The place of a waiter among those on exactly this resource, from 1. The newest, who asks most, is found at once.
+    /// The place of a waiter among those on exactly this resource, from 1: exact near both ends of the line, and in the
+    /// middle of a long one the first place that it can be.
     pub(crate) fn place_in_line(&self, resource: &Resource, ticket: Ticket) -> usize {
         let Some(Place { crowd: Crowd::Many(sets), .. }) = self.places.get(resource) else { return 1 };
-        let line = sets.sets[1..].iter().flatten();
-        line.map(|set| set.len() - set.range(ticket..).take(LATER_MAX).count()).sum::<usize>() + 1
+        let line = || sets.sets[1..].iter().flatten();
+        let later: usize = line().map(|set| set.range(ticket..).take(PLACES_COUNTED_MAX).count()).sum();
+        if later < PLACES_COUNTED_MAX {
+            return line().map(BTreeMap::len).sum::<usize>() - later + 1;
+        }
+        line().map(|set| set.range(..ticket).take(PLACES_COUNTED_MAX).count()).sum::<usize>() + 1
     }
 
     /// Slots of the leases on exactly this resource, oldest first.
@@ -429,6 +443,27 @@ impl Space {
         }
         found.sort_unstable();
         found.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// Whether one of the first `most` leases, or of the first `most` waiters of each kind, on exactly this resource is
+    /// as asked for.
+    pub(crate) fn any_on(
+        &self,
+        resource: &Resource,
+        most: usize,
+        lease: impl Fn(u32) -> bool,
+        waiter: impl Fn(Ticket) -> bool,
+    ) -> bool {
+        match self.places.get(resource).map(|place| &place.crowd) {
+            None => false,
+            Some(Crowd::One { slot, .. }) => lease(*slot),
+            Some(Crowd::Many(sets)) => {
+                let [leases, line, skipped] = &sets.sets;
+                let mut waiters = line.iter().chain(skipped).flat_map(|set| set.keys().take(most));
+                leases.iter().flat_map(|set| set.values().take(most)).any(|slot| lease(*slot))
+                    || waiters.any(|ticket| waiter(*ticket))
+            }
+        }
     }
 
     /// Tickets of the waiters on exactly this resource, at most `most` of each kind.
@@ -495,7 +530,7 @@ mod tests {
     #[test]
     fn a_files_inode_is_one_with_its_path() {
         let number = crate::limits::FILE_INODE_FIRST;
-        let mut space = Space::new();
+        let mut space = Space::new(HashKey([1, 2]));
         let inode = Resource::parse(&alloc::format!("inode:{number}")).unwrap();
         let range = Resource::parse(&alloc::format!("range:{number}:10-20")).unwrap();
         assert!(!space.exists(&inode));

@@ -181,8 +181,14 @@ fn a_mark_never_goes_back_and_opens_nothing_again() {
     assert!(is_forgotten(bench.acquire(7, "b", 0)), "one that is no longer open is forgotten");
     bench.granted(8, "c");
     bench.mark(u64::MAX, &[8]);
-    assert!(is_forgotten(bench.acquire(u64::MAX, "d", 0)));
+    assert!(is_forgotten(bench.acquire((1 << 63) - 1, "d", 0)));
+    for number in [0, 1 << 63, u64::MAX] {
+        assert!(matches!(bench.acquire(number, "d", 0), Err(Refusal::Invalid(_))));
+        let cancel = Command::CancelNumber { client: client(), number };
+        assert!(matches!(bench.ask(cancel), Err(Refusal::Invalid(_))));
+    }
     bench.granted(8, "c");
+    bench.restart(true);
 }
 
 #[test]
@@ -208,6 +214,8 @@ fn a_number_in_line_is_told_of_its_place_and_can_be_cancelled() {
 #[test]
 fn a_client_not_heard_of_is_forgotten_but_not_while_something_of_it_lives() {
     let mut bench = Bench::new();
+    // A machine that has been up for long: a client that is new is not an old one.
+    bench.pass(5_000 * S);
     let lease = bench.granted(1, "a");
     bench.mark(1, &[]);
     bench.pass(5 * S);
@@ -220,6 +228,50 @@ fn a_client_not_heard_of_is_forgotten_but_not_while_something_of_it_lives() {
     assert!(bench.journal.iter().any(|event| matches!(event, Event::ClientForgotten { .. })));
     bench.granted(1, "a");
     bench.restart(true);
+}
+
+#[test]
+fn a_new_client_is_not_taken_for_an_old_one() {
+    let mut bench = Bench::new();
+    bench.pass(5_000 * S);
+    let lease = bench.granted(1, "a");
+    bench.ask(release(&lease)).unwrap();
+    let cancel = Command::CancelNumber { client: client(), number: 9 };
+    assert_eq!(bench.ask(cancel), Ok(Answer::Cancelled(CancelFound::Unknown)));
+    bench.pass(61 * S);
+    assert_eq!(bench.acquire(1, "a", 0), Err(Refusal::Released));
+    assert_eq!(bench.acquire(9, "a", 0), Err(Refusal::Cancelled));
+}
+
+#[test]
+fn what_is_let_go_while_it_waits_goes_on_without_an_id() {
+    for through_a_snapshot in [false, true] {
+        let mut bench = Bench::new();
+        bench.granted(1, "a");
+        let waiting = bench.tell(acquire(2, "a", 3_600_000));
+        bench.mark(2, &[]);
+        bench.pass(5 * S);
+        assert!(is_forgotten(bench.acquire(2, "a", 0)));
+        if through_a_snapshot {
+            bench.restart(true);
+            bench.pass(S);
+        } else {
+            bench.tell(Command::Detach { gone: Attachment(waiting) });
+            assert_eq!(bench.output.gone, [Attachment(waiting)]);
+        }
+        assert_eq!(bench.machine.counts().waiters, 0, "nobody can come back for it");
+        bench.pass(700 * S);
+        bench.restart(false);
+    }
+}
+
+#[test]
+fn a_number_is_its_owners_too() {
+    let mut bench = Bench::new();
+    bench.granted(1, "a");
+    let Command::Acquire(mut wanted) = acquire(1, "a", 0) else { unreachable!() };
+    wanted.owner = Owner::parse("somebody-else").unwrap();
+    assert!(matches!(bench.ask(Command::Acquire(wanted)), Err(Refusal::Invalid(_))));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::command::{Acquire, Request};
 use crate::event::{Ask, Event, RequestMark, Under};
 use crate::ids::{RequestName, SessionId};
 use crate::invalid::Invalid;
+use crate::limits::NUMBER_END;
 use crate::machine::{Machine, Output};
 use crate::requests::{Fate, Known};
 use crate::words::{Metadata, Owner, RequestId, Wait};
@@ -127,10 +128,11 @@ impl Machine {
 
     /// What is known of a request id, or that it was used for something else.
     pub(crate) fn known(&mut self, mark: &RequestMark) -> Option<Result<Known, Refusal>> {
-        if let RequestName::Numbered(client, _) = &mark.name
-            && let Some(client) = self.requests.clients.get_mut(client)
-        {
-            client.heard_us = self.now.us;
+        if let RequestName::Numbered(client, number) = &mark.name {
+            self.requests.hear_of(client, self.now.us);
+            if let Some(refusal) = not_a_number(*number) {
+                return Some(Err(refusal));
+            }
         }
         if self.requests.has_forgotten(&mark.name) {
             return Some(Err(Refusal::NotFound(
@@ -152,6 +154,12 @@ impl Machine {
     }
 }
 
+/// Why a number cannot be an operation's.
+pub(crate) fn not_a_number(number: u64) -> Option<Refusal> {
+    let problem = "operations are numbered from 1, below 2^63";
+    (number == 0 || number >= NUMBER_END).then(|| Refusal::Invalid(Invalid::new("number", problem)))
+}
+
 pub(crate) fn other_payload() -> Refusal {
     let problem = "this id was used for another request; a retry repeats everything but wait_ms";
     Refusal::Invalid(Invalid::new("request_id", problem))
@@ -163,6 +171,7 @@ fn acquire_parts(wanted: &Acquire) -> Vec<Vec<u8>> {
     let ttl_ms = wanted.ttl.map_or(0, |ttl| ttl.ms());
     let mut parts: Vec<Vec<u8>> = Vec::from([
         b"acquire".to_vec(),
+        wanted.owner.text().into(),
         wanted.resource.text().into(),
         wanted.mode.text().into(),
         ttl_ms.to_le_bytes().to_vec(),

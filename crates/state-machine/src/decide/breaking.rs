@@ -6,7 +6,7 @@ use crate::answer::{Answer, Refusal};
 use crate::command::Break;
 use crate::event::{Event, RequestMark};
 use crate::ids::Secret;
-use crate::limits::BREAK_LEASES_MAX;
+use crate::limits::{BREAK_LEASES_MAX, BREAK_TOKENS_MAX};
 use crate::machine::{Machine, Output};
 use crate::requests::Fate;
 use crate::timers::Due;
@@ -30,6 +30,10 @@ impl Machine {
                         Fate::Cancelled(_) => Refusal::Cancelled.into(),
                         _ => other_payload().into(),
                     };
+                }
+                None if self.requests.break_tokens() >= BREAK_TOKENS_MAX => {
+                    let what = "the answers of earlier breaks are still remembered; leave the request id out";
+                    return Refusal::Busy { what, retry_ms: 60_000 }.into();
                 }
                 None => {
                     if let Some(refusal) = self.no_room_for(&mark.name, Secret([0; 2]), out) {

@@ -7,11 +7,13 @@ use crate::answer::{Answer, Outcome, Refusal};
 use crate::event::{CancelFound, Departure, Event, Release};
 use crate::ids::{RequestName, Secret};
 use crate::invalid::Invalid;
-use crate::limits::{CLIENTS_MAX, OPEN_NUMBERS_MAX};
+use crate::limits::{CLIENTS_MAX, NUMBER_END, OPEN_NUMBERS_MAX};
 use crate::machine::{Machine, Output};
 use crate::requests::Fate;
 use crate::resource::Resource;
 use crate::words::ClientId;
+
+use super::acquire::not_a_number;
 
 impl Machine {
     /// Takes back a request, wherever it has got to. Who knows the lock it was for says so; a stream's client need not.
@@ -22,6 +24,12 @@ impl Machine {
         drawn: Secret,
         out: &mut Output,
     ) -> Outcome {
+        if let RequestName::Numbered(client, number) = &name {
+            self.requests.hear_of(client, self.now.us);
+            if let Some(refusal) = not_a_number(*number) {
+                return Err(refusal);
+            }
+        }
         if self.requests.has_forgotten(&name) {
             return Err(Refusal::NotFound("this number was answered, and is forgotten as its client asked"));
         }
@@ -67,6 +75,8 @@ impl Machine {
         out: &mut Output,
     ) {
         let key = self.hash_key().client(client);
+        let answered_through = answered_through.min(NUMBER_END - 1);
+        self.requests.hear_of(&key, self.now.us);
         let known = self.requests.clients.get(&key);
         if known.is_none() && (answered_through == 0 || self.requests.clients.len() >= CLIENTS_MAX) {
             return;

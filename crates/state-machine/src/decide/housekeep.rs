@@ -159,6 +159,9 @@ impl Machine {
         let what = match name {
             RequestName::Chosen(_) if self.room_for_a_chosen_id(out) => return None,
             RequestName::Chosen(_) => "all request ids kept are too young to forget",
+            RequestName::Numbered(..) if self.requests.numbered_len() >= self.limits.request_ids_max => {
+                "too many numbers of streams are open: name the answered ones"
+            }
             RequestName::Numbered(client, _) => match self.requests.clients.get(client) {
                 Some(client) if client.known.len() < CLIENT_NUMBERS_MAX => return None,
                 Some(_) => "too many numbers of this client are open: name the answered ones",

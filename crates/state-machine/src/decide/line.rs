@@ -100,6 +100,7 @@ impl Machine {
         } else {
             self.wake_parked(ticket);
         }
+        out.gone.push(gone);
     }
 
     /// Nobody was there to hear of a grant. Without a request id nobody can come back for it either.

@@ -10,7 +10,9 @@ use crate::command::List;
 use crate::event::Under;
 use crate::ids::Secret;
 use crate::invalid::Invalid;
-use crate::limits::{PAGE_LOOKS_MAX, PAGE_ROWS_MAX, REFUSAL_ENTRIES_MAX, SNAPSHOT_ENTRIES_MAX};
+use crate::limits::{
+    PAGE_ENTRIES_MAX, PAGE_LOOKS_MAX, PAGE_ROWS_MAX, REFUSAL_ENTRIES_MAX, SNAPSHOT_ENTRIES_MAX,
+};
 use crate::machine::Machine;
 use crate::resource::Resource;
 use crate::space::Class;
@@ -30,19 +32,22 @@ impl Machine {
             Some(cursor) => cursor.as_str().max(&page.prefix),
             None => &page.prefix,
         };
-        let mut locks = Vec::new();
+        let mut locks: Vec<Snapshot> = Vec::new();
         let mut next_cursor = None;
+        let mut entries = 0;
         for (looks, resource) in self.space.resources_from(from).enumerate() {
             if !resource.text().starts_with(&page.prefix) {
                 break;
             }
-            if locks.len() == limit || looks == PAGE_LOOKS_MAX {
+            if locks.len() == limit || looks == PAGE_LOOKS_MAX || entries >= PAGE_ENTRIES_MAX {
                 next_cursor = Some(resource.text().to_string());
                 break;
             }
             if page.owner.as_ref().is_none_or(|owner| self.concerns(resource, owner)) && self.in_use(resource)
             {
-                locks.push(self.snapshot_of(resource, REFUSAL_ENTRIES_MAX));
+                let lock = self.snapshot_of(resource, REFUSAL_ENTRIES_MAX);
+                entries += lock.holders.len() + lock.waiters.len();
+                locks.push(lock);
             }
         }
         Ok(Answer::Locks { locks, next_cursor })
@@ -55,11 +60,13 @@ impl Machine {
         let mut next_cursor = None;
         let mut looks = 0;
         if let Some(first) = opened_from {
-            for (slot, session) in self.sessions.iter_from(first) {
-                if sessions.len() == limit {
+            for slot in first..self.sessions.end() {
+                if sessions.len() == limit || looks == PAGE_LOOKS_MAX {
                     next_cursor = Some(format!("s{slot}"));
                     break;
                 }
+                looks += 1;
+                let Some(session) = self.sessions.get(slot) else { continue };
                 if session.over.is_some() || self.now.us >= session.deadline_us {
                     continue;
                 }
@@ -74,12 +81,13 @@ impl Machine {
             }
         }
         if next_cursor.is_none() {
-            for (slot, lease) in self.leases.iter_from(own_from) {
+            for slot in own_from..self.leases.end() {
                 if sessions.len() == limit || looks == PAGE_LOOKS_MAX {
                     next_cursor = Some(format!("o{slot}"));
                     break;
                 }
                 looks += 1;
+                let Some(lease) = self.leases.get(slot) else { continue };
                 let Under::Own(ttl) = lease.ask.under else { continue };
                 if self.lease_over(lease).is_some() {
                     continue;
@@ -159,28 +167,22 @@ impl Machine {
 
     /// Whether anybody who is not over holds or waits for exactly this.
     fn in_use(&self, resource: &Resource) -> bool {
-        let leases = self.space.leases_on(resource);
-        let mut leases = leases.into_iter().filter_map(|slot| self.leases.get(slot));
-        leases.any(|lease| self.lease_over(lease).is_none())
-            || self
-                .space
-                .waiters_at(resource, 1)
-                .iter()
-                .filter_map(|ticket| self.waiters.get(ticket))
-                .any(|waiter| self.now.us < waiter.due_us())
+        self.space.any_on(
+            resource,
+            REFUSAL_ENTRIES_MAX,
+            |slot| self.leases.get(slot).is_some_and(|lease| self.lease_over(lease).is_none()),
+            |ticket| self.waiters.get(&ticket).is_some_and(|waiter| self.now.us < waiter.due_us()),
+        )
     }
 
-    /// Whether an owner holds or waits for exactly this.
+    /// Whether an owner holds or waits for exactly this; of a crowd, the oldest are looked at.
     fn concerns(&self, resource: &Resource, owner: &Owner) -> bool {
-        let leases = self.space.leases_on(resource);
-        let mut leases = leases.into_iter().filter_map(|slot| self.leases.get(slot));
-        leases.any(|lease| lease.ask.owner == *owner)
-            || self
-                .space
-                .waiters_at(resource, SNAPSHOT_ENTRIES_MAX)
-                .iter()
-                .filter_map(|ticket| self.waiters.get(ticket))
-                .any(|waiter| waiter.ask.owner == *owner)
+        self.space.any_on(
+            resource,
+            REFUSAL_ENTRIES_MAX,
+            |slot| self.leases.get(slot).is_some_and(|lease| lease.ask.owner == *owner),
+            |ticket| self.waiters.get(&ticket).is_some_and(|waiter| waiter.ask.owner == *owner),
+        )
     }
 }
 

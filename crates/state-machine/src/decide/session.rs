@@ -8,6 +8,7 @@ use crate::command::{Attachment, Request};
 use crate::event::{Ending, Event, Release, Under};
 use crate::ids::{LeaseId, SessionId};
 use crate::invalid::Invalid;
+use crate::limits::ENDED_UNSEEN_MAX;
 use crate::machine::{Machine, Output};
 use crate::requests::Fate;
 use crate::timers::Due;
@@ -29,7 +30,8 @@ impl Machine {
         out: &mut Output,
     ) -> Judged {
         let mark = request_id.map(|id| {
-            let mut parts: Vec<Vec<u8>> = Vec::from([b"session".to_vec(), ttl.ms().to_le_bytes().into()]);
+            let mut parts: Vec<Vec<u8>> =
+                Vec::from([b"session".to_vec(), owner.text().into(), ttl.ms().to_le_bytes().into()]);
             parts.extend(metadata_parts(metadata));
             self.mark(owner, id, &parts)
         });
@@ -146,6 +148,11 @@ impl Machine {
         match self.find_session(session, out)? {
             Alive::Opened(slot) => {
                 self.prolong_session(slot);
+                let unseen = self.sessions.get(slot).map_or(0, |session| session.ended.len());
+                if unseen >= ENDED_UNSEEN_MAX {
+                    let what = "too many ended leases of this session are unseen: keep it alive with `seen`";
+                    return Err(Refusal::Busy { what, retry_ms: self.retry_ms(1000, session.secret()) });
+                }
                 Ok(slot)
             }
             Alive::Own(_) => {

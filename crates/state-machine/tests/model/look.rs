@@ -138,9 +138,8 @@ impl Model {
             let waiter = &self.waiters[place];
             let until_us = match waiter.presence {
                 Presence::Attached(_) => waiter.wait_until_us,
-                Presence::Detached { until_us } | Presence::Absent { until_us } => {
-                    until_us.min(waiter.wait_until_us)
-                }
+                Presence::Detached { until_us } => until_us.min(waiter.wait_until_us),
+                Presence::Absent { until_us } => until_us,
             };
             if until_us <= self.now.us {
                 self.leave(place, Told::Held(None));
@@ -235,9 +234,8 @@ impl Model {
     pub fn next_due_us(&self) -> Option<u64> {
         let waits = self.waiters.iter().map(|waiter| match waiter.presence {
             Presence::Attached(_) => waiter.wait_until_us,
-            Presence::Detached { until_us } | Presence::Absent { until_us } => {
-                until_us.min(waiter.wait_until_us)
-            }
+            Presence::Detached { until_us } => until_us.min(waiter.wait_until_us),
+            Presence::Absent { until_us } => until_us,
         });
         let leases = self.leases.iter().filter(|lease| lease.stands()).map(|lease| self.deadline_us(lease));
         let sessions = self.sessions.iter().filter(|s| s.ended.is_none()).map(|s| s.deadline_us);
