@@ -155,8 +155,9 @@ impl Door {
     fn page(&self, page: Page, head: &Parts) -> Result<Reply, Denial> {
         Ok(match page {
             Page::Index => {
+                let authority = head.uri.authority().map(|authority| authority.as_str());
                 let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-                reply::page(pages::index(host), pages::INDEX_POLICY)
+                reply::page(pages::index(self.gate.scheme(), authority.or(host)), pages::INDEX_POLICY)
             }
             Page::Health => reply::json(pages::health()),
             Page::Version => reply::json(pages::version()),

@@ -38,6 +38,11 @@ impl Gate {
         Gate { tls, ..self }
     }
 
+    /// How addresses of this server begin.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// Lets a request pass, or says why not.
     pub fn judge(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Denial> {
         let host = match (uri.authority(), single(headers, header::HOST, "Host")?) {

@@ -24,9 +24,9 @@ pre { overflow-x: auto; border: 1px solid var(--line); border-radius: .4rem; pad
 footer { margin-top: 2.5rem; font-size: .875rem; color: var(--faint) }
 ";
 
-/// The page at `/`: small, without scripts, and useful to somebody who just started the server. `host` is how they
-/// addressed it.
-pub fn index(host: Option<&str>) -> String {
+/// The page at `/`: small, without scripts, and useful to somebody who just started the server. `scheme` and
+/// `host` are how they addressed it.
+pub fn index(scheme: &str, host: Option<&str>) -> String {
     let host = host.filter(|host| is_plain(host)).unwrap_or("127.0.0.1:7420");
     let started = Timestamp(started_wall_ms());
     format!(
@@ -59,7 +59,7 @@ pub fn index(host: Option<&str>) -> String {
 </dl>
 <h2>A first lock</h2>
 <pre>curl -H 'Content-Type: application/json' -d '{{"owner_id":"me"}}' \
-  http://{host}/v1/locks/deploy/acquire</pre>
+  {scheme}://{host}/v1/locks/deploy/acquire</pre>
 <footer>Started {started}. The manual is in <code>docs/</code> beside the source: <code>http.md</code>, <code>time.md</code>, <code>operating.md</code>.</footer>
 </body>
 </html>

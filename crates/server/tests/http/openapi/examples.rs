@@ -139,7 +139,9 @@ fn what_is_required_is_required_and_nothing_else() {
         for name in body.as_object().unwrap().keys() {
             let mut without = body.clone();
             without.as_object_mut().unwrap().remove(name);
-            let answer = server.post(&operation.target, without);
+            // Each on a lock of its own, so that no acquire stands in line for the one before.
+            let target = operation.target.replace("/deploy/", &format!("/deploy-{left_out}/"));
+            let answer = server.post(&target, without);
             let required = schema["required"].as_array().unwrap().iter().any(|required| required == name);
             let missed = answer.status == 400 && answer.json()["field"] == name.as_str();
             assert_eq!(missed, required, "{} without {name}: {}", operation.id, answer.text());
