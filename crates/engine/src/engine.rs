@@ -8,7 +8,7 @@
 //!
 //! One batch is with the journal at a time; turns go on meanwhile and gather the next.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -53,6 +53,8 @@ pub struct EngineOptions {
 pub struct Released {
     /// Attempts that stand in line from now on. Read these first: an answer to one of them may be among the replies.
     pub queued: Vec<Attachment>,
+    /// Attempts that will never be answered: nobody is there.
+    pub gone: Vec<Attachment>,
     /// What somebody should hear before they ask. Said before the replies.
     pub unasked: Vec<Unasked>,
     /// Answers.
@@ -76,6 +78,8 @@ pub struct Engine {
 
     /// Requests that wait for another turn: held back by the state machine, or kept for want of room in the backlog.
     line: VecDeque<Request>,
+    /// Whose requests those are, so that a closed connection finds its own among them.
+    in_line: HashSet<Attachment>,
     /// Whether the state machine has more to do at once.
     more_due: bool,
 
@@ -85,6 +89,7 @@ pub struct Engine {
     in_flight: Option<InFlight>,
     withheld: Withheld,
     queued: Vec<Attachment>,
+    gone: Vec<Attachment>,
     notices: Vec<Notice>,
     storage_failed: bool,
 }
@@ -118,6 +123,7 @@ impl Engine {
             horizon,
             grants_resume_us: None,
             line: VecDeque::new(),
+            in_line: HashSet::new(),
             more_due: false,
             out: Output::default(),
             stamp: Stamp { raw_us: 0, wall_ms: 0, wall_trusted: false },
@@ -125,6 +131,7 @@ impl Engine {
             in_flight: None,
             withheld: Withheld::after(durable),
             queued: Vec::new(),
+            gone: Vec::new(),
             notices: Vec::new(),
             storage_failed: false,
         };
@@ -227,6 +234,7 @@ impl Engine {
         }
         Released {
             queued: std::mem::take(&mut self.queued),
+            gone: std::mem::take(&mut self.gone),
             unasked: self.withheld.take_unasked(),
             replies: self.withheld.take_replies(),
             events: self.withheld.take_events(),
@@ -293,7 +301,12 @@ impl Engine {
                 break;
             }
             let Some(request) = self.line.pop_front() else { break };
-            held_back.extend(self.decide(request));
+            let attachment = request.attachment;
+            let again = self.decide(request);
+            if again.is_none() {
+                self.in_line.remove(&attachment);
+            }
+            held_back.extend(again);
         }
         // Who was held back once more still stands before who was not looked at.
         held_back.append(&mut self.line);
@@ -304,12 +317,16 @@ impl Engine {
     fn take_up(&mut self, request: Request) {
         let waits = match &request.command {
             // Detaching somebody who is not decided yet would find nobody, and leave him in line for ever.
-            Command::Detach { gone } => self.line.iter().any(|earlier| earlier.attachment == *gone),
+            Command::Detach { gone } => self.in_line.contains(gone),
             _ => false,
         };
-        if waits || (self.backlog.is_full() && !writes_nothing(&request.command)) {
-            self.line.push_back(request);
-        } else if let Some(request) = self.decide(request) {
+        let later = if waits || (self.backlog.is_full() && !keeps_alive(&request.command)) {
+            Some(request)
+        } else {
+            self.decide(request)
+        };
+        if let Some(request) = later {
+            self.in_line.insert(request.attachment);
             self.line.push_back(request);
         }
     }
@@ -362,6 +379,7 @@ impl Engine {
             }
             self.withheld.reply(reply, after);
         }
+        self.gone.append(&mut self.out.gone);
         for notice in self.out.queued.drain(..) {
             self.withheld.unasked(Unasked::Queued(notice), notice.after);
         }
@@ -406,11 +424,8 @@ impl Engine {
     }
 }
 
-/// Heartbeats go on while the disk is slow.
-fn writes_nothing(command: &Command) -> bool {
-    match command {
-        Command::Renew(renew) => renew.ttl.is_none() && renew.metadata.is_none(),
-        Command::KeepAlive { .. } => true,
-        _ => false,
-    }
+/// Renewals go on while the disk is slow, also those that change something: time goes on up to the horizon, and a lease
+/// must not end while its renewal waits for room. How many there can be is bounded where they are admitted.
+fn keeps_alive(command: &Command) -> bool {
+    matches!(command, Command::Renew(_) | Command::KeepAlive { .. })
 }
