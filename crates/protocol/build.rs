@@ -13,6 +13,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(files, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    tonic_prost_build::configure().btree_map(".").compile_fds(descriptors)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The doors: HTTP today, gRPC and watches on the same port later; limits, metrics, logs, the audit trail, and how a
+//! The doors: HTTP and gRPC on one port; limits, metrics, logs, the audit trail, and how a
 //! server starts and stops.
 //!
 //! Everything here converts and carries: who holds a lock, and when an answer may leave, is decided in the engine.
@@ -21,6 +21,10 @@ pub mod auth;
 pub mod tls;
 
 pub mod http;
+
+pub mod grpc;
+
+pub mod doors;
 
 pub mod config;
 

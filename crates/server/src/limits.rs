@@ -101,5 +101,13 @@ pub const FEED_IDLE_EVENTS: usize = 4096;
 /// Events on their way to the feed at most: what a busy server does in seconds. Beyond it the feed begins anew, and
 /// everybody who watches is cut off, because the engine waits for nobody.
 pub const FEED_EVENTS_MAX: usize = 1 << 17;
+/// The detail of a refused call travels as a header, and the strictest of common clients take 8 KiB of headers.
+pub const STATUS_DETAIL_BYTES_MAX: usize = 4 * 1024;
+/// A group of operations on a stream: as many as may be in flight, at 1 KiB each.
+pub const GROUP_BYTES_MAX: usize = 1024 * 1024;
+/// Operations in flight on one stream.
+pub const IN_FLIGHT_MAX: usize = 1024;
+/// Sessions whose ended leases one stream is told of unasked.
+pub const STREAM_SESSIONS_MAX: usize = 16 * 1024;
 /// Characters of somebody's own text that an error repeats.
 pub const ECHO_CHARS_MAX: usize = 64;

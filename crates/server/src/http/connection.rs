@@ -25,6 +25,7 @@ use super::accept::ConnectionLimits;
 use super::door::Door;
 use super::places::{Busy, Guest};
 use super::socket::{HangUp, Socket};
+use crate::doors;
 use crate::limits::{
     HEAD_BYTES_MAX, HEADERS_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_ERRORS_MAX, HTTP2_PING_EVERY,
     HTTP2_PING_TIMEOUT, HTTP2_RESETS_PENDING_MAX, HTTP2_SEND_BYTES_MAX, HTTP2_STREAM_WINDOW_BYTES,
@@ -81,7 +82,7 @@ async fn drive(
         let door = Arc::clone(&door);
         let mut busy = desk.request();
         async move {
-            let reply = door.answer(request, limits.body_timeout).await;
+            let reply = doors::answer(door, request, limits.body_timeout).await;
             if reply.body().size_hint().exact().is_some() {
                 busy.answered();
             }

@@ -1,6 +1,5 @@
 //! The door: one request to one answer. Gate, route, intake, command, engine, reply, in this order.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use leasehold_state_machine::answer::{Outcome, Refusal};
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::Seq;
 use leasehold_state_machine::invalid::Invalid;
+use tokio::sync::watch;
 
 use super::events::EventStream;
 use super::gate::Gate;
@@ -23,12 +23,23 @@ use super::{intake, openapi, pages};
 use crate::metrics::exposition;
 use crate::metrics::tallies::Tallies;
 use crate::watch::{Concern, Feed, Watching};
-use crate::wire::commands::Sent;
+use crate::wire::commands::{Call, Sent};
 use crate::wire::problem::Denial;
 use crate::wire::shapes;
 
 /// How long a client is told to wait for a server that is starting or stopping.
 const COMING_AND_GOING_RETRY_MS: u64 = 500;
+
+/// How far a server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// There is no engine yet.
+    Starting,
+    /// Requests are taken.
+    Serving,
+    /// Requests are not taken any more.
+    Stopping,
+}
 
 /// Everything a request can meet. It opens before the engine is there, so that a starting server says so.
 pub struct Door {
@@ -36,7 +47,7 @@ pub struct Door {
     tallies: Arc<Tallies>,
     engine: OnceLock<Handle>,
     watch: OnceLock<Watch>,
-    closing: AtomicBool,
+    stage: watch::Sender<Stage>,
 }
 
 /// What watchers meet.
@@ -56,7 +67,7 @@ impl Door {
             tallies: Arc::default(),
             engine: OnceLock::new(),
             watch: OnceLock::new(),
-            closing: AtomicBool::new(false),
+            stage: watch::Sender::new(Stage::Starting),
         }
     }
 
@@ -64,14 +75,38 @@ impl Door {
     pub fn open(&self, engine: Handle, watch: Watch) {
         assert!(self.watch.set(watch).is_ok(), "one feed for the life of a door");
         assert!(self.engine.set(engine).is_ok(), "one engine for the life of a door");
+        self.stage.send_if_modified(|stage| {
+            let starting = *stage == Stage::Starting;
+            if starting {
+                *stage = Stage::Serving;
+            }
+            starting
+        });
     }
 
     /// From now on everything is answered `unavailable`, and nobody watches any more.
     pub fn close(&self) {
-        self.closing.store(true, Ordering::Relaxed);
+        self.stage.send_replace(Stage::Stopping);
         if let Some(watch) = self.watch.get() {
             watch.feed.close();
         }
+    }
+
+    /// How far the server is.
+    pub fn stage(&self) -> Stage {
+        *self.stage.borrow()
+    }
+
+    /// How far the server is, for those who want to hear of it.
+    pub fn stages(&self) -> watch::Receiver<Stage> {
+        self.stage.subscribe()
+    }
+
+    /// Resolves when the server begins to stop, with what conversations are told then.
+    pub async fn stopping(&self) -> Refusal {
+        // The sender lives as long as this door.
+        let _ = self.stages().wait_for(|stage| *stage == Stage::Stopping).await;
+        not_now("the server is stopping")
     }
 
     /// What is counted at the door.
@@ -89,7 +124,7 @@ impl Door {
 
     async fn carry_out(&self, request: Request<Incoming>, body_timeout: Duration) -> Result<Reply, Denial> {
         let (head, body) = request.into_parts();
-        self.gate.judge(head.version, &head.uri, &head.headers)?;
+        self.admit(&head)?;
         let (to, lock) = route::find(&head.method, head.uri.path())?;
         let body = intake::take(body, body_timeout).await?;
         let call = match to {
@@ -108,15 +143,8 @@ impl Door {
         } else if !body.is_empty() {
             return Err(no_body().into());
         }
-        let started = Instant::now();
-        let command =
-            call.command(Sent { lock, query: head.uri.query(), headers: &head.headers, body: &body });
-        let waits = matches!(&command, Ok(Command::Acquire(acquire)) if acquire.wait.ms() > 0);
-        let outcome = match command {
-            Ok(command) => self.ask(command).await,
-            Err(invalid) => Err(Refusal::Invalid(invalid)),
-        };
-        self.tallies.called(call, waits, started.elapsed(), &outcome);
+        let sent = Sent { lock, query: head.uri.query(), headers: &head.headers, body: &body };
+        let outcome = self.call(call, call.command(sent)).await;
         Ok(reply::json(shapes::render(&outcome?)))
     }
 
@@ -136,17 +164,29 @@ impl Door {
         self.watch.get().ok_or(not_now("the server is starting"))
     }
 
-    /// The one place where a request reaches the engine.
-    async fn ask(&self, command: Command) -> Outcome {
-        match self.serving() {
-            Ok(engine) => engine.ask(command).await,
-            Err(refusal) => Err(refusal),
-        }
+    /// Who may ask; the same for every door.
+    pub fn admit(&self, head: &Parts) -> Result<(), Denial> {
+        self.gate.judge(head.version, &head.uri, &head.headers)
+    }
+
+    /// Asks the engine what was asked here, and counts it.
+    pub async fn call(&self, call: Call, command: Result<Command, Invalid>) -> Outcome {
+        let started = Instant::now();
+        let waits = matches!(&command, Ok(Command::Acquire(acquire)) if acquire.wait.ms() > 0);
+        let outcome = match command {
+            Ok(command) => match self.serving() {
+                Ok(engine) => engine.ask(command).await,
+                Err(refusal) => Err(refusal),
+            },
+            Err(invalid) => Err(Refusal::Invalid(invalid)),
+        };
+        self.tallies.called(call, waits, started.elapsed(), &outcome);
+        outcome
     }
 
     /// The engine, while there is one that serves.
-    fn serving(&self) -> Result<&Handle, Refusal> {
-        if self.closing.load(Ordering::Relaxed) {
+    pub fn serving(&self) -> Result<&Handle, Refusal> {
+        if self.stage() == Stage::Stopping {
             return Err(not_now("the server is stopping"));
         }
         self.engine.get().ok_or(not_now("the server is starting"))

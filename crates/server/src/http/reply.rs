@@ -9,8 +9,10 @@ use hyper::{Response, StatusCode};
 use super::events::EventStream;
 use crate::wire::problem::Denial;
 
-/// An answer: nearly always whole, or a stream of events.
-pub type Reply = Response<Either<Full<Bytes>, EventStream>>;
+/// What answers are made of: nearly always a whole, or a stream of events.
+pub type ReplyBody = Either<Full<Bytes>, EventStream>;
+/// An answer.
+pub type Reply = Response<ReplyBody>;
 
 /// JSON with status 200.
 pub fn json(body: Vec<u8>) -> Reply {
@@ -68,7 +70,7 @@ fn with(status: StatusCode, media_type: &'static str, body: Vec<u8>) -> Reply {
     dress(status, media_type, Either::Left(Full::new(Bytes::from(body))))
 }
 
-fn dress(status: StatusCode, media_type: &'static str, body: Either<Full<Bytes>, EventStream>) -> Reply {
+fn dress(status: StatusCode, media_type: &'static str, body: ReplyBody) -> Reply {
     const NOSNIFF: (HeaderName, HeaderValue) =
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let mut reply = Response::new(body);

@@ -85,6 +85,23 @@ impl Code {
             Code::Unavailable => ("unavailable", 503, "Not available now"),
         }
     }
+
+    /// The table's gRPC column.
+    pub fn grpc(self) -> tonic::Code {
+        match self {
+            Code::InvalidArgument | Code::TooLarge => tonic::Code::InvalidArgument,
+            Code::Unauthenticated => tonic::Code::Unauthenticated,
+            Code::PermissionDenied => tonic::Code::PermissionDenied,
+            Code::NotFound => tonic::Code::NotFound,
+            // Only HTTP has these.
+            Code::MethodNotAllowed | Code::UnsupportedMediaType => tonic::Code::Unimplemented,
+            Code::Held => tonic::Code::Aborted,
+            Code::LeaseExpired | Code::Released | Code::StaleToken => tonic::Code::FailedPrecondition,
+            Code::Gone => tonic::Code::OutOfRange,
+            Code::Cancelled => tonic::Code::Cancelled,
+            Code::Busy | Code::Unavailable => tonic::Code::Unavailable,
+        }
+    }
 }
 
 /// A request that was not carried out.
@@ -188,7 +205,8 @@ impl Denial {
         to_json(&problem)
     }
 
-    fn detail(&self) -> Cow<'static, str> {
+    /// What happened, and what to do.
+    pub fn detail(&self) -> Cow<'static, str> {
         match self {
             Denial::Refusal(refusal) => match refusal {
                 Refusal::Invalid(invalid) => format!("`{}`: {}", invalid.field, invalid.problem).into(),

@@ -1,0 +1,265 @@
+//! How messages lie in HTTP bodies: five bytes of head, then the message, and after the last one a status in the
+//! trailers. Bounds what comes in, in size and in time; knows nothing of what is said.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures_util::Stream;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use leasehold_state_machine::invalid::Invalid;
+use prost::Message;
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+
+use crate::wire::problem::Denial;
+
+/// What answers are made of.
+pub type GrpcReply = hyper::Response<tonic::body::Body>;
+
+/// Whether the message is compressed, and its length.
+const HEAD_BYTES: usize = 5;
+
+/// Reads the only message of a body that has been taken in whole.
+pub fn only_message<M: Message + Default>(mut body: Bytes) -> Result<M, Denial> {
+    match head(&body)? {
+        Some(length) if body.len() == HEAD_BYTES + length => {
+            body.advance(HEAD_BYTES);
+            decode(body)
+        }
+        _ => Err(malformed("exactly one whole message is expected")),
+    }
+}
+
+/// An answer of one message.
+pub fn one(message: &impl Message) -> GrpcReply {
+    let mut bytes = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
+    put(message, &mut bytes);
+    reply(Once { message: Some(bytes.freeze()), ended: false })
+}
+
+/// An answer of many messages, which ends with the first error or with the stream.
+pub fn many<M: Message + 'static>(
+    messages: impl Stream<Item = Result<M, Status>> + Send + 'static,
+) -> GrpcReply {
+    reply(Many { messages: Box::pin(messages), ended: false })
+}
+
+fn reply(body: impl Body<Data = Bytes, Error = Status> + Send + 'static) -> GrpcReply {
+    let mut reply = hyper::Response::new(tonic::body::Body::new(body));
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    reply
+}
+
+fn put(message: &impl Message, into: &mut BytesMut) {
+    let length = u32::try_from(message.encoded_len());
+    assert!(length.is_ok(), "answers are far below 4 GiB");
+    into.put_u8(0);
+    into.put_u32(length.unwrap_or_default());
+    let written = message.encode(into);
+    assert!(written.is_ok(), "a growing buffer takes every message");
+}
+
+/// The length that a head announces; none while the head is not there.
+fn head(bytes: &[u8]) -> Result<Option<usize>, Denial> {
+    let Some((head, _)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+    let [compressed, length @ ..] = *head;
+    if compressed != 0 {
+        return Err(malformed("compressed messages are not taken"));
+    }
+    Ok(Some(u32::from_be_bytes(length) as usize))
+}
+
+fn decode<M: Message + Default>(bytes: impl Buf) -> Result<M, Denial> {
+    M::decode(bytes).map_err(|error| malformed(format!("this is not the message that belongs here: {error}")))
+}
+
+fn malformed(problem: impl Into<std::borrow::Cow<'static, str>>) -> Denial {
+    Invalid::new("body", problem).into()
+}
+
+fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(3);
+    let added = status.add_header(&mut trailers);
+    assert!(added.is_ok(), "our own words make good headers");
+    trailers
+}
+
+/// The messages of a body, as they arrive.
+pub struct Inbound<M> {
+    body: Incoming,
+    buffer: BytesMut,
+    bytes_max: usize,
+    /// How long a message that has begun may take to arrive.
+    within: Duration,
+    patience: Option<Pin<Box<Sleep>>>,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M: Message + Default> Inbound<M> {
+    /// Reads messages of at most `bytes_max` bytes, each within some time from its first byte.
+    pub fn new(body: Incoming, bytes_max: usize, within: Duration) -> Self {
+        Inbound { body, buffer: BytesMut::new(), bytes_max, within, patience: None, message: PhantomData }
+    }
+
+    /// The next message; none when the client has no more. Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<M, Denial>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The next message, when it is there.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<M, Denial>>> {
+        loop {
+            match self.take() {
+                Ok(None) => {}
+                Ok(Some(message)) => return Poll::Ready(Some(Ok(message))),
+                Err(denial) => return Poll::Ready(Some(Err(denial))),
+            }
+            let frame = match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => return self.poll_patience(cx).map(|denial| Some(Err(denial))),
+            };
+            match frame {
+                None if self.buffer.is_empty() => return Poll::Ready(None),
+                None => {
+                    return Poll::Ready(Some(Err(malformed("the body ended in the middle of a message"))));
+                }
+                // The client has gone, or taken the call back: there is nobody to be told anything.
+                Some(Err(_)) => return Poll::Ready(None),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a whole message out of the buffer, if there is one.
+    fn take(&mut self) -> Result<Option<M>, Denial> {
+        let Some(length) = head(&self.buffer)? else { return Ok(None) };
+        if length > self.bytes_max {
+            return Err(Denial::BodyTooLarge { bytes_max: self.bytes_max });
+        }
+        if self.buffer.len() < HEAD_BYTES + length {
+            return Ok(None);
+        }
+        self.patience = None;
+        self.buffer.advance(HEAD_BYTES);
+        decode(self.buffer.split_to(length)).map(Some)
+    }
+
+    /// Ready when a message that has begun takes too long.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Denial> {
+        if self.buffer.is_empty() {
+            return Poll::Pending;
+        }
+        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(self.within)));
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(malformed("the message did not arrive in time"))
+    }
+}
+
+/// One message and the status after it.
+struct Once {
+    message: Option<Bytes>,
+    ended: bool,
+}
+
+impl Body for Once {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(message) = self.message.take() {
+            return Poll::Ready(Some(Ok(Frame::data(message))));
+        }
+        if std::mem::replace(&mut self.ended, true) {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(Ok(Frame::trailers(trailers(&Status::ok(""))))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.message.as_ref().map_or(0, |message| message.len() as u64))
+    }
+}
+
+/// Many messages and the status after them.
+struct Many<S> {
+    messages: Pin<Box<S>>,
+    ended: bool,
+}
+
+impl<M: Message, S: Stream<Item = Result<M, Status>>> Body for Many<S> {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let end = match ready!(self.messages.as_mut().poll_next(cx)) {
+            Some(Ok(message)) => {
+                let mut bytes = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
+                put(&message, &mut bytes);
+                return Poll::Ready(Some(Ok(Frame::data(bytes.freeze()))));
+            }
+            Some(Err(status)) => status,
+            None => Status::ok(""),
+        };
+        self.ended = true;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers(&end)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_protocol::v1::GetRequest;
+
+    use super::*;
+
+    fn framed(message: &GetRequest) -> Vec<u8> {
+        let mut bytes = BytesMut::new();
+        put(message, &mut bytes);
+        bytes.to_vec()
+    }
+
+    #[test]
+    fn one_whole_message_is_read_and_nothing_else() {
+        let asked = GetRequest { lock: "a".into() };
+        let whole = framed(&asked);
+        assert_eq!(only_message::<GetRequest>(whole.clone().into()), Ok(asked));
+        let short = whole[..whole.len() - 1].to_vec();
+        let long = [whole.clone(), vec![0]].concat();
+        let twice = whole.repeat(2);
+        let compressed = [vec![1], whole[1..].to_vec()].concat();
+        let other = [&[0, 0, 0, 0, 2][..], &[0xff, 0xff]].concat();
+        for bytes in [vec![], vec![0; 4], short, long, twice, compressed, other] {
+            match only_message::<GetRequest>(bytes.clone().into()) {
+                Err(Denial::Refusal(leasehold_state_machine::answer::Refusal::Invalid(invalid))) => {
+                    assert_eq!(invalid.field, "body");
+                }
+                read => panic!("{bytes:?}: {read:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Many operations and their answers over one connection. Reads groups as they come, asks the engine under each
+//! operation's number, and writes whatever has been answered meanwhile as one group: there is one task for a whole
+//! stream, and no delay to gather more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream;
+use hyper::body::Incoming;
+use leasehold_engine::{Heard, Stream};
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What as Asked;
+use leasehold_protocol::v1::outcome::What as Told;
+use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
+use leasehold_state_machine::command::Command;
+use leasehold_state_machine::ids::{Secret, SessionId};
+use leasehold_state_machine::invalid::Invalid;
+use leasehold_state_machine::words::{ClientId, RequestId};
+use tokio::sync::watch;
+
+use super::frame::{self, GrpcReply, Inbound};
+use super::mark::Mark;
+use super::{refused, requests, shapes};
+use crate::http::door::{Door, Stage};
+use crate::limits::{GROUP_BYTES_MAX, STREAM_SESSIONS_MAX};
+use crate::wire::commands::Call;
+use crate::wire::problem::Denial;
+
+/// How long a client is told to wait when too much of its own is in flight.
+const OWN_DOING_RETRY_MS: u64 = 10;
+
+/// Answers a stream of operations until the client has no more and everything is answered.
+pub fn answer(
+    door: &Arc<Door>,
+    body: Incoming,
+    within: Duration,
+    in_flight_max: usize,
+) -> Result<GrpcReply, Denial> {
+    let conversation = Conversation {
+        engine: door.serving()?.stream(),
+        stages: door.stages(),
+        stopping: false,
+        inbound: Some(Inbound::new(body, GROUP_BYTES_MAX, within)),
+        door: Arc::clone(door),
+        in_flight_max,
+        client: None,
+        mark: Mark::default(),
+        in_flight: HashMap::new(),
+        counts: Counts::default(),
+        sessions: HashSet::new(),
+        heard: Vec::new(),
+        outcomes: Vec::new(),
+    };
+    Ok(frame::many(stream::unfold(Some(conversation), |state| async {
+        let mut conversation = state?;
+        Some(match conversation.next().await {
+            Ok(None) => return None,
+            Ok(Some(group)) => (Ok(group), Some(conversation)),
+            Err(denial) => (Err(refused::status(&denial)), None),
+        })
+    })))
+}
+
+/// One stream.
+struct Conversation {
+    door: Arc<Door>,
+    engine: Stream,
+    stages: watch::Receiver<Stage>,
+    /// Whether the server is stopping: nothing more is read, and what is in flight is told so.
+    stopping: bool,
+    /// None when the client has no more.
+    inbound: Option<Inbound<v1::OperationGroup>>,
+    in_flight_max: usize,
+    /// Whose numbers these are; none before the hello.
+    client: Option<ClientId>,
+    mark: Mark,
+    in_flight: HashMap<u64, InFlight>,
+    counts: Counts,
+    /// Sessions whose ended leases are told here.
+    sessions: HashSet<Secret>,
+    /// Kept, so that it need not be allocated for each group.
+    heard: Vec<Heard>,
+    outcomes: Vec<v1::Outcome>,
+}
+
+/// An operation without an outcome.
+struct InFlight {
+    call: Call,
+    waits: bool,
+    since: Instant,
+}
+
+/// Operations in flight. What keeps up or ends what was begun counts apart, so that a client whose acquires all wait can
+/// still renew and release.
+#[derive(Default)]
+struct Counts {
+    ordinary: usize,
+    upkeep: usize,
+}
+
+impl Counts {
+    fn of(&mut self, call: Call) -> &mut usize {
+        match call {
+            Call::Renew | Call::Release | Call::Cancel | Call::KeepAlive | Call::CloseSession => {
+                &mut self.upkeep
+            }
+            _ => &mut self.ordinary,
+        }
+    }
+}
+
+impl Conversation {
+    /// The next group of outcomes; none at the end.
+    async fn next(&mut self) -> Result<Option<v1::OutcomeGroup>, Denial> {
+        loop {
+            if !self.outcomes.is_empty() {
+                return Ok(Some(v1::OutcomeGroup { outcomes: std::mem::take(&mut self.outcomes) }));
+            }
+            if self.in_flight.is_empty() {
+                if self.stopping {
+                    return Err(self.door.stopping().await.into());
+                }
+                if self.inbound.is_none() {
+                    return Ok(None);
+                }
+            }
+            let reading = async {
+                match &mut self.inbound {
+                    Some(inbound) => inbound.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.engine.hear(&mut self.heard) => self.tell_heard(),
+                group = reading, if !self.stopping => match group {
+                    Some(group) => self.take(group?)?,
+                    None => self.inbound = None,
+                },
+                _ = self.stages.changed(), if !self.stopping => {
+                    self.stopping = *self.stages.borrow() == Stage::Stopping;
+                }
+            }
+        }
+    }
+
+    /// Takes in a group of operations.
+    fn take(&mut self, group: v1::OperationGroup) -> Result<(), Denial> {
+        let since = Instant::now();
+        let mut operations = group.operations.into_iter();
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => self.greet(operations.next())?,
+        };
+        self.mark.take(group.answered_through, group.open)?;
+        // The mark rides with a change to the journal, and comes before it.
+        let changes = operations.as_slice().iter().any(|operation| changes_something(&operation.what));
+        if changes && let Some((answered_through, open)) = self.mark.untold() {
+            self.engine.mark(client.clone(), answered_through, open);
+        }
+        for operation in operations {
+            self.begin(operation, &client, since);
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, first: Option<v1::Operation>) -> Result<ClientId, Denial> {
+        let Some(v1::Operation { number: 0, what: Some(Asked::Hello(hello)) }) = first else {
+            return Err(Invalid::new("hello", "a stream begins with a hello, whose number is 0").into());
+        };
+        let client = ClientId::parse(&hello.client_id)?;
+        self.client = Some(client.clone());
+        let in_flight_max = u32::try_from(self.in_flight_max).unwrap_or(u32::MAX);
+        self.told(0, Told::Welcome(v1::Welcome { in_flight_max }));
+        Ok(client)
+    }
+
+    /// Asks the engine, or answers at once what need not be asked.
+    fn begin(&mut self, operation: v1::Operation, client: &ClientId, since: Instant) {
+        let number = operation.number;
+        if self.in_flight.contains_key(&number) {
+            // A newer attempt of the same operation by the same way: its outcome will answer both.
+            return;
+        }
+        let (call, command) = match self.command(operation, client) {
+            Ok(command) => command,
+            Err(refusal) => return self.refuse(number, refusal),
+        };
+        let waits = matches!(&command, Ok(Command::Acquire(acquire)) if acquire.wait.ms() > 0);
+        let asked = match command {
+            _ if *self.counts.of(call) >= self.in_flight_max => Err(Refusal::Busy {
+                what: "operations in flight on this stream",
+                retry_ms: OWN_DOING_RETRY_MS,
+            }),
+            Ok(command) => self.engine.ask(number, command),
+            Err(invalid) => Err(Refusal::Invalid(invalid)),
+        };
+        match asked {
+            Ok(()) => {
+                *self.counts.of(call) += 1;
+                self.in_flight.insert(number, InFlight { call, waits, since });
+            }
+            Err(refusal) => self.end(number, &InFlight { call, waits, since }, Err(refusal)),
+        }
+    }
+
+    /// What an operation asks for; refused when it cannot be told, or must not be carried out any more.
+    fn command(
+        &self,
+        operation: v1::Operation,
+        client: &ClientId,
+    ) -> Result<(Call, Result<Command, Invalid>), Refusal> {
+        let number = operation.number;
+        let invalid = |field, problem| Err(Refusal::Invalid(Invalid::new(field, problem)));
+        if number == 0 {
+            return invalid("number", "operations are numbered from 1");
+        }
+        if self.mark.has_forgotten(number) {
+            return Err(Refusal::NotFound("this number was answered, and is forgotten as its client asked"));
+        }
+        let id = || Some(RequestId::Numbered(client.clone(), number));
+        Ok(match operation.what {
+            Some(Asked::Acquire(asked)) => (Call::Acquire, requests::acquire_as(asked, id())),
+            Some(Asked::Renew(asked)) => (Call::Renew, requests::renew(asked)),
+            Some(Asked::Release(asked)) => (Call::Release, requests::release(asked)),
+            Some(Asked::Cancel(number)) => {
+                (Call::Cancel, Ok(Command::CancelNumber { client: client.clone(), number }))
+            }
+            Some(Asked::Verify(asked)) => (Call::Verify, requests::verify(asked)),
+            Some(Asked::Get(asked)) => (Call::Get, requests::get(asked)),
+            Some(Asked::OpenSession(asked)) => (Call::OpenSession, requests::open_session_as(asked, id())),
+            Some(Asked::KeepAlive(asked)) => (Call::KeepAlive, requests::keep_alive(asked)),
+            Some(Asked::CloseSession(asked)) => (Call::CloseSession, requests::close_session(asked)),
+            Some(Asked::Hello(_)) => return invalid("hello", "a stream has one hello, at its beginning"),
+            None => return invalid("what", "this operation asks for nothing that is known here"),
+        })
+    }
+
+    /// Turns everything heard into outcomes and notices.
+    fn tell_heard(&mut self) {
+        let mut heard = std::mem::take(&mut self.heard);
+        for heard in heard.drain(..) {
+            match heard {
+                Heard::Outcome { number, outcome } => {
+                    let ended = self.in_flight.remove(&number);
+                    assert!(ended.is_some(), "only what was asked is answered, and once");
+                    if let Some(in_flight) = ended {
+                        *self.counts.of(in_flight.call) -= 1;
+                        self.end(number, &in_flight, outcome);
+                    }
+                }
+                Heard::Queued { number, position } => {
+                    self.told(number, Told::Queued(v1::Queued { position }));
+                }
+                Heard::Ended { session, ended } => {
+                    let ended = Vec::from([shapes::ended(&ended)]);
+                    self.told(0, Told::Ended(v1::Ended { session_id: session.text(), ended }));
+                }
+            }
+        }
+        self.heard = heard;
+    }
+
+    /// An operation is over.
+    fn end(&mut self, number: u64, operation: &InFlight, outcome: Outcome) {
+        self.door.metrics().called(operation.call, operation.waits, operation.since.elapsed(), &outcome);
+        match outcome {
+            Ok(answer) => {
+                if let Answer::Session(view) = &answer {
+                    self.listen_to(view.session);
+                }
+                self.told(number, told(answer));
+            }
+            Err(refusal) => self.refuse(number, refusal),
+        }
+    }
+
+    /// Lets the client hear of this session's ended leases. Who keeps more sessions than can be listened to learns the
+    /// rest from the answers to its heartbeats.
+    fn listen_to(&mut self, session: SessionId) {
+        if self.sessions.len() < STREAM_SESSIONS_MAX && self.sessions.insert(session.secret()) {
+            self.engine.listen_to(session);
+        }
+    }
+
+    fn refuse(&mut self, number: u64, refusal: Refusal) {
+        self.told(number, Told::Error(refused::error(&refusal.into())));
+    }
+
+    fn told(&mut self, number: u64, what: Told) {
+        self.outcomes.push(v1::Outcome { number, what: Some(what) });
+    }
+}
+
+/// Whether an operation can change what the journal keeps.
+fn changes_something(what: &Option<Asked>) -> bool {
+    matches!(
+        what,
+        Some(
+            Asked::Acquire(_)
+                | Asked::Release(_)
+                | Asked::Cancel(_)
+                | Asked::OpenSession(_)
+                | Asked::CloseSession(_)
+        )
+    )
+}
+
+fn told(answer: Answer) -> Told {
+    match answer {
+        Answer::Lease(view) => Told::Lease(shapes::lease_of(view)),
+        Answer::Released { .. } => Told::Released(shapes::released(answer)),
+        Answer::Cancelled(_) => Told::Cancelled(shapes::cancelled(answer)),
+        Answer::Valid { .. } => Told::Verified(shapes::verified(answer)),
+        Answer::Snapshot(snapshot) => Told::Snapshot(shapes::snapshot_of(snapshot)),
+        Answer::Session(view) => Told::Session(shapes::session_of(view)),
+        Answer::Closed => Told::Closed(shapes::closed(answer)),
+        Answer::Locks { .. } | Answer::Broke { .. } | Answer::Sessions { .. } => {
+            panic!("an answer to a call that streams do not carry: {answer:?}")
+        }
+    }
+}
