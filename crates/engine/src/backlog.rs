@@ -1,13 +1,13 @@
 //! What is decided and waits for the journal: encoded batches, in order. Cuts them so that none is larger than the
 //! journal takes, whatever one turn decides. A cut may fall inside a turn: every prefix of the events is a true history,
-//! and a reply waits for the last event it depends on. Never looks into an event.
+//! and a reply waits for the last event it depends on. Of an event only its length matters here.
 
 use std::collections::VecDeque;
 
 use leasehold_state_machine::codec::{BatchWriter, BootId, Stamp};
 use leasehold_state_machine::event::{Event, Seq};
 
-use crate::limits::{BACKLOG_BYTES, EVENT_BYTES_MAX, PIECE_EVENTS};
+use crate::limits::{BACKLOG_BYTES, EVENT_BYTES_MAX, NUMBER_BYTES_MAX};
 
 /// One record for the journal.
 #[derive(Debug)]
@@ -29,7 +29,8 @@ pub struct Backlog {
     sealed_bytes: usize,
     batch_bytes_max: usize,
     batch_bytes_preferred: usize,
-    piece_events: usize,
+    /// Bytes that may be added before the batch is measured again.
+    piece_bytes: usize,
 }
 
 /// What is in the writer.
@@ -43,7 +44,6 @@ impl Backlog {
     /// An empty one, for a journal that takes batches of this size.
     pub fn new(boot_id: BootId, batch_bytes_max: usize) -> Backlog {
         let batch_bytes_preferred = BACKLOG_BYTES.min(batch_bytes_max / 2);
-        let piece_bytes = batch_bytes_max - batch_bytes_preferred;
         Backlog {
             writer: BatchWriter::new(boot_id),
             written: Written::default(),
@@ -51,13 +51,17 @@ impl Backlog {
             sealed_bytes: 0,
             batch_bytes_max,
             batch_bytes_preferred,
-            piece_events: (piece_bytes / EVENT_BYTES_MAX).clamp(1, PIECE_EVENTS),
+            // What goes around the events of a turn takes a few bytes too.
+            piece_bytes: (batch_bytes_max - batch_bytes_preferred).saturating_sub(EVENT_BYTES_MAX),
         }
     }
 
     /// Adds events of one turn.
     pub fn add(&mut self, stamp: &Stamp, events: &[(Seq, Event)]) {
-        for piece in events.chunks(self.piece_events) {
+        let mut rest = events;
+        while !rest.is_empty() {
+            let piece;
+            (piece, rest) = rest.split_at(self.piece(rest));
             let (first, last) = (piece[0].0, piece[piece.len() - 1].0);
             self.writer.turn(stamp, first, piece);
             self.written.last_seq = last;
@@ -66,6 +70,16 @@ impl Backlog {
                 self.seal();
             }
         }
+    }
+
+    /// How many events may be added before the batch is measured again; at least one.
+    fn piece(&self, events: &[(Seq, Event)]) -> usize {
+        let mut bytes = 0;
+        let fits = |(_, event): &&(Seq, Event)| {
+            bytes += event_bytes_max(event);
+            bytes <= self.piece_bytes
+        };
+        events.iter().take_while(fits).count().max(1)
     }
 
     /// Whether what adds more should wait.
@@ -97,6 +111,16 @@ impl Backlog {
     }
 }
 
+/// How long an event can be at most.
+fn event_bytes_max(event: &Event) -> usize {
+    let numbers = match event {
+        Event::BreakAnswered { tokens, .. } => tokens.len(),
+        Event::Marked { open, .. } => open.len(),
+        _ => 0,
+    };
+    EVENT_BYTES_MAX + numbers * NUMBER_BYTES_MAX
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +128,26 @@ mod tests {
 
     fn held(range: std::ops::RangeInclusive<Seq>) -> Vec<(Seq, Event)> {
         range.map(|seq| (seq, Event::GrantsHeld { for_ms: u64::MAX })).collect()
+    }
+
+    #[test]
+    fn long_events_are_cut_apart_too() {
+        use leasehold_state_machine::event::RequestMark;
+        use leasehold_state_machine::ids::{Payload, RequestKey, RequestName};
+        let request = RequestMark { name: RequestName::Chosen(RequestKey([1, 2])), payload: Payload(3) };
+        let long =
+            |seq| (seq, Event::BreakAnswered { request, tokens: vec![1 << 52; 10_000], free_in_ms: 0 });
+        for batch_bytes_max in [1 << 19, 1 << 20, 16 << 20] {
+            let mut backlog = Backlog::new([7; 16], batch_bytes_max);
+            let events: Vec<_> = (1..=300).map(long).collect();
+            backlog.add(&Stamp { raw_us: 1, wall_ms: 2, wall_trusted: true }, &events);
+            let mut last_seq = 0;
+            while let Some(batch) = backlog.take() {
+                assert!(batch.payload.len() <= batch_bytes_max);
+                last_seq = batch.last_seq;
+            }
+            assert_eq!(last_seq, 300);
+        }
     }
 
     #[test]

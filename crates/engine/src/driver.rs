@@ -218,11 +218,14 @@ impl Driver {
         if let Some(batch) = self.engine.take_batch() {
             self.storage.append(batch);
         }
-        let Released { queued, unasked, replies, events } = self.engine.released();
+        let Released { queued, gone, unasked, replies, events } = self.engine.released();
         for attachment in queued {
             if let Some(call) = self.calls.get_mut(&attachment) {
                 call.permit = None;
             }
+        }
+        for attachment in gone {
+            self.calls.remove(&attachment);
         }
         for news in unasked {
             match news {

@@ -18,11 +18,12 @@ pub const AWAY_DISAGREEMENT_US_MAX: u64 = 1_000_000;
 
 /// Decided bytes at which the engine stops deciding what would add more. A sync of this much is still short.
 pub const BACKLOG_BYTES: usize = 4 << 20;
-/// Events encoded at a time: after each such piece the backlog is measured.
+/// Events decided at a time: after each such piece the backlog is measured.
 pub const PIECE_EVENTS: usize = 256;
-/// No single event is longer than this, the list of tokens of an answered break apart: metadata, name, owner, reason
-/// and their lengths.
+/// No single event is longer than this, lists of numbers apart: metadata, name, owner, reason and their lengths.
 pub const EVENT_BYTES_MAX: usize = 8 << 10;
+/// A number in a list is no longer than this.
+pub const NUMBER_BYTES_MAX: usize = 10;
 
 /// Public events that are kept for watchers that come back, across restarts too: the contract's number.
 pub const HISTORY_EVENTS_MAX: usize = 100_000;

@@ -40,13 +40,30 @@ pub enum Heard {
     },
 }
 
+/// What is said into a conversation, and to which attempt if to one.
+pub(crate) type Said = (Option<Attachment>, Heard);
+
 /// One conversation. Dropping it detaches whatever still waits.
 pub struct Stream {
     shared: Arc<Shared>,
-    say: mpsc::UnboundedSender<Heard>,
-    hear: mpsc::UnboundedReceiver<Heard>,
+    say: mpsc::UnboundedSender<Said>,
+    hear: mpsc::UnboundedReceiver<Said>,
+    /// What has been said and not yet looked at; kept to be used again.
+    said: Vec<Said>,
     /// Requests without an outcome, and which of them may stand in line.
     in_flight: HashMap<u64, (Attachment, bool)>,
+    /// Which answers the client has; goes to the engine with the next request that changes something.
+    mark: Option<Mark>,
+    mark_is_news: bool,
+    marked_raw_us: u64,
+}
+
+/// Which answers a client has.
+#[derive(Clone, PartialEq)]
+struct Mark {
+    client: ClientId,
+    answered_through: u64,
+    open: Vec<u64>,
 }
 
 impl Handle {
@@ -54,7 +71,16 @@ impl Handle {
     pub fn stream(&self) -> Stream {
         // Unbounded in type only: nothing is said that was not asked for, and the caller bounds what it asks.
         let (say, hear) = mpsc::unbounded_channel();
-        Stream { shared: self.shared.clone(), say, hear, in_flight: HashMap::new() }
+        Stream {
+            shared: self.shared.clone(),
+            say,
+            hear,
+            said: Vec::new(),
+            in_flight: HashMap::new(),
+            mark: None,
+            mark_is_news: false,
+            marked_raw_us: 0,
+        }
     }
 }
 
@@ -62,17 +88,34 @@ impl Stream {
     /// Asks under a number; the outcome is heard later. A number in flight is a newer attempt of the same request: the
     /// older one is not heard of any more.
     pub fn ask(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
-        let may_wait = Op::of(&command) == Op::Acquire;
+        let op = Op::of(&command);
         let admitted = self.shared.admit(command)?;
-        let request = Numbered { number, say: self.say.clone(), answered: false };
-        let attachment = self.shared.send(admitted, Way::Stream(request));
-        self.in_flight.insert(number, (attachment, may_wait));
+        self.send_mark(op);
+        let attachment = admitted.attachment;
+        let request = Numbered { number, attachment, say: self.say.clone(), answered: false };
+        self.shared.send(admitted, Way::Stream(request));
+        self.in_flight.insert(number, (attachment, op == Op::Acquire));
         Ok(())
     }
 
-    /// Tells the engine which numbers' answers a client has. Comes before what is asked after it.
-    pub fn mark(&self, client: ClientId, answered_through: u64, open: Vec<u64>) {
-        self.shared.tell(Command::Mark { client, answered_through, open });
+    /// Takes note of which numbers' answers a client has. The engine hears of it just before the next request that is
+    /// let in and changes something, so that marks cost no disk write of their own and are as few as requests.
+    pub fn mark(&mut self, client: ClientId, answered_through: u64, open: Vec<u64>) {
+        let mark = Mark { client, answered_through, open };
+        self.mark_is_news |= self.mark.as_ref() != Some(&mark);
+        self.mark = Some(mark);
+    }
+
+    fn send_mark(&mut self, op: Op) {
+        let Some(Mark { client, answered_through, open }) = self.mark.clone() else { return };
+        let raw_us = self.shared.clock.raw_us();
+        let news = self.mark_is_news && changes(op);
+        // Without news it only says that the client is still there.
+        if news || raw_us >= self.marked_raw_us + STILL_THERE_EVERY_US {
+            self.mark_is_news &= !news;
+            self.marked_raw_us = raw_us;
+            self.shared.tell(Command::Mark { client, answered_through, open });
+        }
     }
 
     /// From now on, hears of this session's ended leases.
@@ -82,12 +125,24 @@ impl Stream {
 
     /// Waits until there is something to hear, and takes all of it. Nothing is lost when the future is dropped.
     pub async fn hear(&mut self, into: &mut Vec<Heard>) {
-        let first = into.len();
-        // The stream keeps a sender itself, so that the channel does not end before it.
-        self.hear.recv_many(into, HEARD_MAX).await;
-        for heard in &into[first..] {
-            if let Heard::Outcome { number, .. } = heard {
-                self.in_flight.remove(number);
+        let before = into.len();
+        while into.len() == before {
+            // The stream keeps a sender itself, so that the channel does not end before it.
+            self.hear.recv_many(&mut self.said, HEARD_MAX).await;
+            for (attachment, heard) in self.said.drain(..) {
+                // An older attempt of a number that was asked again is not heard of any more.
+                let current = match &heard {
+                    Heard::Outcome { number, .. } | Heard::Queued { number, .. } => {
+                        self.in_flight.get(number).map(|(newest, _)| *newest) == attachment
+                    }
+                    Heard::Ended { .. } => true,
+                };
+                if current {
+                    if let Heard::Outcome { number, .. } = &heard {
+                        self.in_flight.remove(number);
+                    }
+                    into.push(heard);
+                }
             }
         }
     }
@@ -100,6 +155,24 @@ impl Stream {
 
 /// The most that is heard at once.
 const HEARD_MAX: usize = 1024;
+/// How often a client that changes nothing is said to be still there; far within the time it is remembered.
+const STILL_THERE_EVERY_US: u64 = 60_000_000;
+
+/// Whether a request changes what is journaled, if it is carried out.
+fn changes(op: Op) -> bool {
+    match op {
+        Op::Acquire | Op::Release | Op::Cancel | Op::Break | Op::OpenSession | Op::CloseSession => true,
+        Op::Renew
+        | Op::KeepAlive
+        | Op::Verify
+        | Op::Get
+        | Op::List
+        | Op::ListSessions
+        | Op::Detach
+        | Op::Abandon
+        | Op::Mark => false,
+    }
+}
 
 impl Drop for Stream {
     fn drop(&mut self) {
@@ -112,7 +185,7 @@ impl Drop for Stream {
 }
 
 /// Who hears of a session's ended leases.
-pub(crate) type Listener = mpsc::UnboundedSender<Heard>;
+pub(crate) type Listener = mpsc::UnboundedSender<Said>;
 
 /// How an answer goes back. Dropped without one, it belongs to a server that stops: a call finds that out by itself, a
 /// conversation is told.
@@ -126,14 +199,16 @@ pub(crate) enum Way {
 /// One request of a conversation.
 pub(crate) struct Numbered {
     number: u64,
-    say: mpsc::UnboundedSender<Heard>,
+    attachment: Attachment,
+    say: mpsc::UnboundedSender<Said>,
     answered: bool,
 }
 
 impl Drop for Numbered {
     fn drop(&mut self) {
         if !self.answered {
-            let _ = self.say.send(Heard::Outcome { number: self.number, outcome: Err(STOPPING) });
+            let outcome = Heard::Outcome { number: self.number, outcome: Err(STOPPING) };
+            let _ = self.say.send((Some(self.attachment), outcome));
         }
     }
 }
@@ -146,7 +221,7 @@ impl Way {
             Way::Stream(mut request) => {
                 request.answered = true;
                 let outcome = Heard::Outcome { number: request.number, outcome };
-                match request.say.send(outcome).err()?.0 {
+                match request.say.send((Some(request.attachment), outcome)).err()?.0.1 {
                     Heard::Outcome { outcome, .. } => Some(outcome),
                     Heard::Queued { .. } | Heard::Ended { .. } => None,
                 }
@@ -158,7 +233,8 @@ impl Way {
     pub fn say_queued(&self, position: u64) {
         if let Way::Stream(request) = self {
             // Who has gone will be found out when the answer is sent.
-            let _ = request.say.send(Heard::Queued { number: request.number, position });
+            let queued = Heard::Queued { number: request.number, position };
+            let _ = request.say.send((Some(request.attachment), queued));
         }
     }
 }
@@ -185,6 +261,6 @@ impl Listeners {
     pub fn say_ended(&mut self, notice: &EndedNotice) {
         let Some(listeners) = self.by_session.get_mut(&notice.session.secret()) else { return };
         let heard = || Heard::Ended { session: notice.session, ended: notice.ended.clone() };
-        listeners.retain(|listener| listener.send(heard()).is_ok());
+        listeners.retain(|listener| listener.send((None, heard())).is_ok());
     }
 }

@@ -10,8 +10,8 @@ use leasehold_state_machine::limits::Limits;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, WATCH_COMMENT_MS, WATCH_COMMENT_MS_MAX, WATCH_COMMENT_MS_MIN,
-    WATCH_LAG_MAX, WATCHERS_MAX,
+    CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, SEGMENT_BYTES_MIN, WATCH_COMMENT_MS, WATCH_COMMENT_MS_MAX,
+    WATCH_COMMENT_MS_MIN, WATCH_LAG_MAX, WATCHERS_MAX,
 };
 
 /// Where a server listens when nobody says otherwise.
@@ -341,8 +341,7 @@ impl Settings {
             let (min, max) = (WATCH_COMMENT_MS_MIN, WATCH_COMMENT_MS_MAX);
             return Err(ConfigError::OutOfBounds { key: "watch_comment_ms", min, max });
         }
-        let (min, max) =
-            (leasehold_journal::limits::SEGMENT_BYTES_MIN, leasehold_journal::limits::SEGMENT_BYTES_MAX);
+        let (min, max) = (SEGMENT_BYTES_MIN, leasehold_journal::limits::SEGMENT_BYTES_MAX);
         if !(min..=max).contains(&self.segment_bytes) {
             return Err(ConfigError::OutOfBounds { key: "segment_bytes", min, max });
         }

@@ -111,3 +111,5 @@ pub const IN_FLIGHT_MAX: usize = 1024;
 pub const STREAM_SESSIONS_MAX: usize = 16 * 1024;
 /// Characters of somebody's own text that an error repeats.
 pub const ECHO_CHARS_MAX: usize = 64;
+/// The smallest segment: half of it is the largest batch, and must hold the longest event with room to spare.
+pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;

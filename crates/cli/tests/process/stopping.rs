@@ -43,7 +43,7 @@ fn a_signal_answers_who_waits_and_ends_with_status_0() {
 #[test]
 fn a_storage_error_ends_the_process_with_a_sentence() {
     let place = Place::new();
-    let server = place.serve_with(&["--listen", "127.0.0.1:0", "--segment-bytes", "65536"]);
+    let server = place.serve_with(&["--listen", "127.0.0.1:0", "--segment-bytes", "1048576"]);
     let mut client = server.client();
     client.acquire("first", &json!({"owner_id": "w"}));
     // The next segment cannot be made where there is no folder any more.
