@@ -47,7 +47,15 @@ pub(crate) fn snapshot<D: Disk>(
         fold.write_snapshot(&mut writer)?;
         writer.finish()
     };
-    let bytes = write().map_err(StorageError::io("write", disk.path(&aside)))?;
+    let bytes = match write() {
+        Ok(bytes) => bytes,
+        // Nobody rests on what stands aside: without room for it everything stays as it is, and it is tried again later.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            disk.remove(&aside).map_err(StorageError::io("remove", disk.path(&aside)))?;
+            return Ok(Outcome::SnapshotPutOff);
+        }
+        Err(error) => return Err(StorageError::io("write", disk.path(&aside))(error)),
+    };
     let sync_folder = || disk.sync_folder().map_err(StorageError::io("sync the directory", disk.path("")));
     disk.rename(&aside, &name).map_err(StorageError::io("name", disk.path(&name)))?;
     sync_folder()?;

@@ -67,6 +67,8 @@ pub struct FileJournal<D: Disk> {
     /// Counts temporary names, so that none is used twice.
     pub(crate) temporary: u64,
     pub(crate) snapshot_underway: bool,
+    /// How many closed segments there were when a snapshot found no room; 0 when it had some.
+    pub(crate) put_off_at: usize,
     pub(crate) stopped: bool,
     pub(crate) buffer: Vec<u8>,
 }
@@ -185,10 +187,19 @@ impl<D: Disk> FileJournal<D> {
         })
     }
 
-    fn snapshot_due(&self) -> bool {
+    /// Whether a snapshot is due and has room. One that has none is looked at again when the next segment is full:
+    /// until then the closed segments stay, and whoever watches the free space lets nothing new begin.
+    fn snapshot_due(&mut self) -> bool {
         let closed: u64 = self.closed.iter().map(|closed| closed.bytes).sum();
         let last = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
-        !self.closed.is_empty() && closed >= self.options.snapshot_after_bytes.max(last)
+        let wanted = !self.closed.is_empty() && closed >= self.options.snapshot_after_bytes.max(last);
+        if !wanted || self.put_off_at == self.closed.len() {
+            return false;
+        }
+        // What is new in it is not longer than the records it comes from.
+        let fits = self.disk.free_bytes().is_ok_and(|free| free >= last.saturating_add(closed));
+        self.put_off_at = if fits { 0 } else { self.closed.len() };
+        fits
     }
 }
 
@@ -244,6 +255,12 @@ impl<D: Disk> Journal for FileJournal<D> {
                 self.snapshot_underway = false;
                 self.closed.retain(|closed| closed.first_index > index);
                 self.snapshot = Some(Snapshot { name, index, bytes });
+                Ok(())
+            }
+            Ok(Outcome::SnapshotPutOff) => {
+                assert!(self.snapshot_underway, "one snapshot is made at a time");
+                self.snapshot_underway = false;
+                self.put_off_at = self.closed.len();
                 Ok(())
             }
             Err(error) => {

@@ -118,4 +118,6 @@ pub(crate) enum Outcome {
     SegmentReady { name: String },
     /// Everything through the index is in this snapshot, and the files before it are gone.
     SnapshotPublished { name: String, index: u64, bytes: u64 },
+    /// There was no room for a snapshot, and everything is as it was.
+    SnapshotPutOff,
 }

@@ -84,6 +84,7 @@ impl<D: Disk> FileJournal<D> {
             prepared: Prepared::Nothing,
             temporary: 0,
             snapshot_underway: false,
+            put_off_at: 0,
             stopped: false,
             buffer: Vec::new(),
         };
@@ -113,6 +114,7 @@ impl<D: Disk> FileJournal<D> {
             prepared: Prepared::Nothing,
             temporary: 0,
             snapshot_underway: false,
+            put_off_at: 0,
             stopped: false,
             buffer: Vec::new(),
         })

@@ -180,3 +180,39 @@ fn memory_keeps_nothing_and_counts() {
     assert!(journal.append(&vec![0; journal.batch_bytes_max() + 1]).is_err());
     assert_eq!(journal.extent().last_index, 2);
 }
+
+#[test]
+fn a_snapshot_without_room_is_put_off_and_made_when_there_is_some() {
+    let disk = FaultyDisk::new(1);
+    let (mut journal, _, _) = open(&disk).unwrap();
+    let run_chores = |journal: &mut FileJournal<FaultyDisk>| {
+        let mut snapshots = 0;
+        for chore in journal.chores() {
+            snapshots += u64::from(chore.kind() == ChoreKind::Snapshot);
+            let done = chore.run(&mut Memory::default());
+            journal.chore_done(done).unwrap();
+        }
+        snapshots
+    };
+    // Room for a segment or two, never for a snapshot of all that is there.
+    let mut number = 0;
+    for _ in 0..200 {
+        disk.set_capacity(Some(disk.used_bytes() + 3 * tiny().segment_bytes / 2));
+        journal.append(&batch(number, 400)).unwrap();
+        number += 1;
+        run_chores(&mut journal);
+    }
+    let before = journal.extent();
+    assert!(before.segments > 4, "the closed segments stay: {before:?}");
+    disk.set_capacity(None);
+    let mut snapshots = 0;
+    while snapshots == 0 {
+        journal.append(&batch(number, 400)).unwrap();
+        number += 1;
+        snapshots = run_chores(&mut journal);
+    }
+    assert!(journal.extent().segments < before.segments, "and go when there is room");
+    drop(journal);
+    let (_, _, memory) = open(&disk).unwrap();
+    assert_eq!(memory.0.len() as u64, number, "nothing is lost");
+}
