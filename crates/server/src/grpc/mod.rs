@@ -10,6 +10,7 @@ pub mod shapes;
 pub mod health;
 pub mod keep_alive;
 pub mod reflection;
+pub mod watch;
 
 pub mod mark;
 pub mod operations;

@@ -25,3 +25,4 @@ mod services;
 mod stream;
 mod stream_line;
 mod stream_numbers;
+mod watch;

@@ -94,7 +94,7 @@ fn every_method_of_the_files_is_there_and_no_other() {
                 let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                 let told = call(path.clone());
                 let missing = matches!(&told, Err(status) if status.code() == Code::Unimplemented);
-                assert_eq!(missing, path.ends_with("Locks/Watch"), "{path}: {told:?}");
+                assert!(!missing, "{path}: {told:?}");
                 methods += 1;
             }
         }

@@ -1,0 +1,49 @@
+//! A watch over gRPC: the same feed as the server-sent events. A stream that the server ends says why in its status.
+
+use futures_util::stream;
+use leasehold_engine::Moment;
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::watch_request::What;
+use leasehold_state_machine::answer::Refusal;
+use leasehold_state_machine::invalid::Invalid;
+use leasehold_state_machine::resource::Resource;
+
+use super::frame::{self, GrpcReply};
+use super::{refused, shapes};
+use crate::http::door::Door;
+use crate::watch::Concern;
+use crate::wire::problem::Denial;
+
+/// Tells what happens until the client has heard enough, falls behind, or the server stops.
+pub fn answer(door: &Door, asked: v1::WatchRequest) -> Result<GrpcReply, Denial> {
+    let watching = door.begin_watch(concern(asked.what)?, asked.from)?;
+    Ok(frame::many(stream::unfold(Some(watching), |state| async {
+        let mut watching = state?;
+        if let Some(shown) = watching.next().await {
+            return Some((Ok(event(shown.moment())), Some(watching)));
+        }
+        let refusal = Refusal::from(watching.ending()?);
+        Some((Err(refused::status(&refusal.into())), None))
+    })))
+}
+
+fn concern(what: Option<What>) -> Result<Concern, Invalid> {
+    match what {
+        Some(What::Lock(lock)) => Ok(Concern::lock(&Resource::parse(&lock)?)),
+        Some(What::Prefix(prefix)) => Concern::prefix(&prefix),
+        None => Err(Invalid::new("lock", "name a lock or a prefix; an empty prefix means all locks")),
+    }
+}
+
+fn event(moment: &Moment) -> v1::Event {
+    v1::Event {
+        seq: moment.seq(),
+        time: Some(shapes::moment(moment.wall_ms())),
+        lock: moment.lock().into(),
+        r#type: moment.kind().text().into(),
+        owner_id: moment.owner().into(),
+        fencing_token: moment.token().map(shapes::token),
+        mode: shapes::mode(moment.mode()),
+        reason: moment.reason().map(Into::into),
+    }
+}
