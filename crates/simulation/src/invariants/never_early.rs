@@ -149,7 +149,8 @@ impl NeverEarly {
                     && !ledger.was_rough(attempt.socket_us.saturating_sub(REST_EVERY_US), reply.at_us)
                 {
                     let sentence = format!(
-                        "a renewal reached the server {} us before its lease could end and was told that it had",
+                        "{} reached the server {} us before its lease could end and was told that it had",
+                        what_renews(&attempt.command),
                         promised_us - attempt.socket_us
                     );
                     return Err(Violation::new("never_early", sentence));
@@ -183,6 +184,16 @@ impl NeverEarly {
 /// no horizon that covers it, tells what is left.
 fn of_this(life: u64, (decided_in, until_us): (u64, u64)) -> u64 {
     if decided_in == life { until_us } else { 0 }
+}
+
+fn what_renews(command: &Command) -> &'static str {
+    match command {
+        Command::Renew(renew) if renew.ttl.is_some() || renew.metadata.is_some() => {
+            "a renewal that changes the lease"
+        }
+        Command::Renew(_) => "a renewal",
+        _ => "a heartbeat",
+    }
 }
 
 fn early(what: String, by_us: u64) -> Violation {

@@ -252,7 +252,7 @@ impl Node {
                         world.random.between(1, 60_000_000).min(self.reading(world.now_us).raw_us / 2);
                     self.boot_us += i64::try_from(by_us).unwrap_or(0);
                 }
-                2 => {
+                2 if !self.wall_set_unseen => {
                     world.count(FaultKind::BootClockAhead);
                     self.boot_clock_is_ahead = true;
                     self.boot_us -= i64::try_from(world.random.between(1_100_000, 60_000_000)).unwrap_or(0);

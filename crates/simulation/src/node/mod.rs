@@ -71,6 +71,8 @@ pub struct Node {
     was_restored: bool,
     /// Whether the boot clock was set ahead while it was away.
     boot_clock_is_ahead: bool,
+    /// Whether the wall clock was set since the journal last took note of it.
+    wall_set_unseen: bool,
     /// Whether the wall clock was ever set.
     wall_was_set: bool,
     /// A death that waits for its worst moment.
@@ -144,6 +146,7 @@ impl Node {
             restored: false,
             was_restored: false,
             boot_clock_is_ahead: false,
+            wall_set_unseen: false,
             wall_was_set: false,
             requests: 0,
         }
@@ -217,6 +220,7 @@ impl Node {
     pub(super) fn set_wall_by(&mut self, world: &mut World, by_ms: i64) {
         self.wall_ahead_ms += by_ms;
         self.wall_was_set = true;
+        self.wall_set_unseen = true;
         if self.was_restored {
             world.watch.forget_tokens();
         }

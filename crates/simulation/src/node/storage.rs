@@ -26,6 +26,7 @@ impl Node {
             world.watch.ledger.choked(life, process.last_take_us);
         }
         process.last_take_us = world.now_us;
+        self.wall_set_unseen = false;
         let mut events = Vec::new();
         let read = read_batch(&batch.payload, &mut |_, stamp, seq, event| {
             let at_us = i64::try_from(stamp.raw_us).unwrap_or(0) + origin_us;
