@@ -12,6 +12,10 @@ pub const HEADERS_MAX: usize = 64;
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request's body may take to arrive once its head has.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bodies that have come in part, at once on all connections: a quarter of a gigabyte if each is nearly whole.
+pub const UNFINISHED_BODIES_MAX: usize = 4096;
+/// How long somebody whose body was one too many is told to wait.
+pub const UNFINISHED_BODIES_RETRY_MS: u64 = 1000;
 /// How long a connection may leave bytes that it asked for untaken.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a file that holds tokens, a key or a chain of certificates.

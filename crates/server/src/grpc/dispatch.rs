@@ -14,7 +14,6 @@ use prost::Message;
 use super::frame::{self, GrpcReply};
 use super::{health, keep_alive, operations, reflection, refused, requests, shapes, watch};
 use crate::http::door::Door;
-use crate::http::intake;
 use crate::limits::IN_FLIGHT_MAX;
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
@@ -96,6 +95,6 @@ impl Unary<'_> {
     }
 
     async fn message<Asked: Message + Default>(self) -> Result<Asked, Denial> {
-        frame::only_message(intake::take(self.body, self.within).await?)
+        frame::only_message(self.door.take(self.body, self.within).await?)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header;
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 
 use super::events::EventStream;
 use super::gate::Gate;
+use super::intake::Unfinished;
 use super::reply::{self, Reply};
 use super::route::{self, Page, To};
 use super::watch_request::{self, WatchRequest};
@@ -45,6 +47,7 @@ pub enum Stage {
 pub struct Door {
     gate: Gate,
     tallies: Arc<Tallies>,
+    unfinished: Unfinished,
     engine: OnceLock<Handle>,
     watch: OnceLock<Watch>,
     stage: watch::Sender<Stage>,
@@ -65,6 +68,7 @@ impl Door {
         Door {
             gate,
             tallies: Arc::default(),
+            unfinished: Unfinished::default(),
             engine: OnceLock::new(),
             watch: OnceLock::new(),
             stage: watch::Sender::new(Stage::Starting),
@@ -126,7 +130,7 @@ impl Door {
         let (head, body) = request.into_parts();
         self.admit(&head)?;
         let (to, lock) = route::find(&head.method, head.uri.path())?;
-        let body = intake::take(body, body_timeout).await?;
+        let body = self.take(body, body_timeout).await?;
         let call = match to {
             To::Call(call) => call,
             To::Page(page) => return self.page(page, &head),
@@ -167,6 +171,11 @@ impl Door {
     /// Who may ask; the same for every door.
     pub fn admit(&self, head: &Parts) -> Result<(), Denial> {
         self.gate.judge(head.version, &head.uri, &head.headers)
+    }
+
+    /// Takes a request's body in; the same bounds for every door.
+    pub async fn take(&self, body: Incoming, within: Duration) -> Result<Bytes, Denial> {
+        intake::take(body, within, &self.unfinished).await
     }
 
     /// Asks the engine what was asked here, and counts it.

@@ -1,33 +1,48 @@
 //! A request's body, taken in whole within its bounds of size and time. Knows nothing of what is in it.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
+use leasehold_state_machine::answer::Refusal;
 use leasehold_state_machine::invalid::Invalid;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::limits::BODY_BYTES_MAX;
+use crate::limits::{BODY_BYTES_MAX, UNFINISHED_BODIES_MAX, UNFINISHED_BODIES_RETRY_MS};
 use crate::wire::problem::Denial;
 
 /// Bytes beyond the limit that are still read before they are refused: closing on a client that is in the middle of
 /// sending would often destroy the answer on its way.
 const EXCESS_BYTES_MAX: usize = 16 * BODY_BYTES_MAX;
 
+/// Where bodies that have come in part wait for the rest. Those that come at once, as nearly all do, never get here.
+#[derive(Debug)]
+pub struct Unfinished(Semaphore);
+
+impl Default for Unfinished {
+    fn default() -> Self {
+        Unfinished(Semaphore::new(UNFINISHED_BODIES_MAX))
+    }
+}
+
 /// Takes the body in, or says why it cannot be taken.
-pub async fn take(body: Incoming, within: Duration) -> Result<Bytes, Denial> {
+pub async fn take(body: Incoming, within: Duration, unfinished: &Unfinished) -> Result<Bytes, Denial> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    match timeout(within, collect(body)).await {
+    match timeout(within, collect(body, unfinished)).await {
         Ok(result) => result,
         Err(_) => Err(Invalid::new("body", "the body did not arrive in time").into()),
     }
 }
 
-async fn collect(mut body: Incoming) -> Result<Bytes, Denial> {
+async fn collect(mut body: Incoming, unfinished: &Unfinished) -> Result<Bytes, Denial> {
     let too_large = Denial::BodyTooLarge { bytes_max: BODY_BYTES_MAX };
     if body.size_hint().lower() > (BODY_BYTES_MAX + EXCESS_BYTES_MAX) as u64 {
         return Err(too_large);
@@ -35,7 +50,21 @@ async fn collect(mut body: Incoming) -> Result<Bytes, Denial> {
     let mut first = Bytes::new();
     let mut all = Vec::new();
     let mut received = 0;
-    while let Some(frame) = body.frame().await {
+    let mut place = None;
+    loop {
+        let here = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+        let frame = match here {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                if received > 0 && place.is_none() {
+                    let what = "bodies that have come in part";
+                    let busy = Refusal::Busy { what, retry_ms: UNFINISHED_BODIES_RETRY_MS };
+                    place = Some(unfinished.0.try_acquire().map_err(|_| busy)?);
+                }
+                body.frame().await
+            }
+        };
+        let Some(frame) = frame else { break };
         let Ok(frame) = frame else {
             return Err(Invalid::new("body", "the body ended early or is badly framed").into());
         };
