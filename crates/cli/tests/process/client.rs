@@ -2,20 +2,59 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::program::PATIENCE;
 
 /// One client with a connection that it keeps.
 pub struct Client {
     address: SocketAddr,
-    connection: Option<BufReader<TcpStream>>,
+    tls: Option<Arc<ClientConfig>>,
+    headers: String,
+    connection: Option<BufReader<Box<dyn Stream>>>,
 }
+
+/// A connection, encrypted or not.
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
 
 impl Client {
     pub fn new(address: SocketAddr) -> Client {
-        Client { address, connection: None }
+        Client { address, tls: None, headers: String::new(), connection: None }
+    }
+
+    /// Shows this token from now on.
+    pub fn show(mut self, token: &str) -> Client {
+        self.headers = format!("Authorization: Bearer {token}\r\n");
+        self
+    }
+
+    /// Encrypts, and trusts these certificates.
+    pub fn trust(mut self, pem: &str) -> Client {
+        self.tls = Some(Arc::new(trusting(pem)));
+        self
+    }
+
+    /// The next request goes over a connection of its own.
+    pub fn hang_up(&mut self) {
+        self.connection = None;
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(self.address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let Some(config) = &self.tls else { return Ok(Box::new(stream)) };
+        let name = "localhost".try_into().unwrap();
+        let tls = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+        Ok(Box::new(StreamOwned::new(tls, stream)))
     }
 
     /// One request and its answer: the status and the body. After an error nobody knows what came of it.
@@ -26,26 +65,20 @@ impl Client {
 
     /// Sends a request.
     pub fn begin(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
-        let connection = match &mut self.connection {
+        let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            none => {
-                let stream = TcpStream::connect(self.address)?;
-                stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                none.insert(BufReader::new(stream))
-            }
+            None => BufReader::new(self.connect()?),
         };
         let body = body.map(Value::to_string).unwrap_or_default();
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{}{kind}Content-Length: {}\r\n\r\n",
+            self.headers,
             body.len()
         );
-        let sent = connection.get_mut().write_all((head + &body).as_bytes());
-        if sent.is_err() {
-            self.connection = None;
-        }
-        sent
+        connection.get_mut().write_all((head + &body).as_bytes())?;
+        self.connection = Some(connection);
+        Ok(())
     }
 
     /// Waits for the answer.
@@ -77,7 +110,7 @@ impl Client {
     }
 }
 
-fn read(connection: &mut BufReader<TcpStream>) -> io::Result<(u16, Value)> {
+fn read(connection: &mut BufReader<Box<dyn Stream>>) -> io::Result<(u16, Value)> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut line = String::new();
     connection.read_line(&mut line)?;
@@ -98,6 +131,19 @@ fn read(connection: &mut BufReader<TcpStream>) -> io::Result<(u16, Value)> {
     let mut body = vec![0; length];
     connection.read_exact(&mut body)?;
     Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+}
+
+/// TLS that trusts these certificates.
+pub fn trusting(pem: &str) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
 }
 
 /// What a lease's holder shows.

@@ -6,6 +6,8 @@ mod program;
 
 mod backup;
 mod configuration;
+mod credentials;
+mod hostile;
 mod journal;
 mod kill;
 mod secrets;

@@ -103,6 +103,14 @@ impl Server {
         Client::new(self.address)
     }
 
+    /// Memory that its process has, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let pid = self.child.as_ref().unwrap().id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = self.child.as_ref().map(Pid::from_child).unwrap();
         kill_process(pid, signal).unwrap();

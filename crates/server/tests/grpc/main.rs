@@ -25,4 +25,5 @@ mod services;
 mod stream;
 mod stream_line;
 mod stream_numbers;
+mod tokens;
 mod watch;

@@ -17,6 +17,7 @@ mod naming;
 mod noise;
 mod openapi;
 mod pages;
+mod patience;
 mod refusals;
 mod sessions;
 mod strangers;

@@ -1,0 +1,79 @@
+//! Sockets that say nothing, too little, or nothing more.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::life::Life;
+use crate::program::{PATIENCE, Place};
+
+/// How long the attack lasts when nothing else ends it.
+const LASTS: Duration = Duration::from_secs(4);
+/// Files that the test and the server need besides the idle connections.
+const OTHER_FILES: u64 = 500;
+
+const HEALTHY: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+#[test]
+fn five_hundred_silent_and_dribbling_sockets_bother_nobody() {
+    let place = Place::new();
+    let server = place.serve();
+    let life = Life::beside(&server);
+    let connect = || TcpStream::connect(server.address).unwrap();
+    let _silent: Vec<_> = (0..250).map(|_| connect()).collect();
+    let mut dribbling: Vec<_> = (0..250).map(|_| connect()).collect();
+    let requests: [&[u8]; 3] = [
+        b"GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nX-Long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        b"POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{\"owner_id\":\"aaaaaaaaaa",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x20\x01\x04\0\0\0\x01\x82\x87",
+    ];
+    let begun = Instant::now();
+    let mut at = 0;
+    while begun.elapsed() < LASTS {
+        for (n, stream) in dribbling.iter_mut().enumerate() {
+            if let Some(byte) = requests[n % requests.len()].get(at) {
+                // Whoever is too slow may have been cut off.
+                let _ = stream.write_all(&[*byte]);
+            }
+        }
+        at += 1;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    life.finish(&server);
+    server.stop();
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_ordinary() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    // Where fewer files may be open, the server is told to have fewer places, and all of them are taken all the same.
+    let allowed = limit.maximum.unwrap_or(u64::MAX).saturating_sub(OTHER_FILES);
+    let count = usize::try_from(allowed).unwrap().min(10_000);
+    let place = Place::new();
+    let server = place.serve_with(&["--listen", "127.0.0.1:0", "--connections-max", &count.to_string()]);
+    // They come first, and leave one place for each of the three.
+    let mut idle: Vec<TcpStream> = Vec::new();
+    while idle.len() < count - 3 {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        // Every other one has asked something and keeps its connection.
+        if idle.len().is_multiple_of(2) {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(HEALTHY).unwrap();
+            let mut answer = [0; 15];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 200 OK");
+        }
+        idle.push(stream);
+    }
+    let life = Life::beside(&server);
+    std::thread::sleep(LASTS);
+    // Still more come, and whoever has been idle longest makes room for some of them.
+    let more: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    std::thread::sleep(LASTS);
+    life.finish(&server);
+    drop((idle, more));
+    server.stop();
+}
