@@ -7,7 +7,7 @@ use crate::rfc3339::Timestamp;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the page at `/` may load and do: be styled by the one sheet that it carries, and nothing else.
-pub const INDEX_POLICY: &str = "default-src 'none'; style-src 'sha256-NajgTgYdI0Uic2U1v9LDL1kKxOYI62Ykr5BdfTtjWV8='; \
+pub const INDEX_POLICY: &str = "default-src 'none'; style-src 'sha256-Qf42xRZJZRKN82O+t7JLNxTBto4wDNH7D1CzaeSCOAw='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The page's style, which the policy knows by its hash.
@@ -17,7 +17,7 @@ body { font: 1rem/1.55 system-ui, sans-serif; max-width: 44rem; margin: 3.5rem a
 h1 { font-size: 1.75rem; margin: 0 }
 h1 small { font-size: 1rem; font-weight: normal; color: var(--faint) }
 h2 { font-size: .8rem; letter-spacing: .06em; text-transform: uppercase; color: var(--faint); margin: 2rem 0 .25rem }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .4rem 1.5rem; border-top: 1px solid var(--line); padding-top: .75rem; margin: 0 }
+dl { display: grid; grid-template-columns: 6rem 1fr; gap: .4rem 1.5rem; border-top: 1px solid var(--line); padding-top: .75rem; margin: 0 }
 dd { margin: 0; color: var(--faint) }
 a { color: var(--link) }
 pre { overflow-x: auto; border: 1px solid var(--line); border-radius: .4rem; padding: .75rem 1rem; font-size: .875rem }
