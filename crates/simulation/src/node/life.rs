@@ -97,7 +97,6 @@ impl Node {
             world.count(FaultKind::TornRecord);
         }
         self.life += 1;
-        self.boot_clock_is_ahead = false;
         if !self.settle_doubt(world, &replay) {
             return;
         }
@@ -240,7 +239,7 @@ impl Node {
         let away_us = if world.healing { 100_000 } else { away_us };
         if !world.healing {
             match world.random.below(10) {
-                0 => {
+                0 if !self.boot_clock_is_ahead => {
                     world.count(FaultKind::Disagreement);
                     let by_ms = i64::try_from(world.random.between(1_100, 10_000_000)).unwrap_or(0);
                     let by_ms = if world.random.chance(500) { by_ms } else { -by_ms };

@@ -69,7 +69,7 @@ pub struct Node {
     restored: bool,
     /// Whether an old copy was ever put back: tokens then rest on the wall clock alone.
     was_restored: bool,
-    /// Whether the boot clock was set ahead while it was away.
+    /// Whether the boot clock was set ahead since the journal last took note of it.
     boot_clock_is_ahead: bool,
     /// Whether the wall clock was set since the journal last took note of it.
     wall_set_unseen: bool,
@@ -203,7 +203,7 @@ impl Node {
     /// Somebody sets the wall clock.
     pub fn set_wall_clock(&mut self, world: &mut World) {
         // Both clocks wrong by the same in one absence is more than any rule could see through.
-        if self.process.is_none() && self.boot_clock_is_ahead {
+        if self.boot_clock_is_ahead {
             return;
         }
         world.count(FaultKind::WallJump);

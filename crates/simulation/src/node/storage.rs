@@ -26,7 +26,6 @@ impl Node {
             world.watch.ledger.choked(life, process.last_take_us);
         }
         process.last_take_us = world.now_us;
-        self.wall_set_unseen = false;
         let mut events = Vec::new();
         let read = read_batch(&batch.payload, &mut |_, stamp, seq, event| {
             let at_us = i64::try_from(stamp.raw_us).unwrap_or(0) + origin_us;
@@ -93,6 +92,7 @@ impl Node {
             return;
         }
         self.restored = false;
+        (self.wall_set_unseen, self.boot_clock_is_ahead) = (false, false);
         let last_seq = appending.batch.last_seq;
         world.tally.grants += appending.events.iter().filter(|event| is_grant(event)).count() as u64;
         let _ = self.truth.replay(&appending.batch.payload);
