@@ -155,6 +155,7 @@ impl Driver {
                     }
                     Message::Ask(asked) => self.enter(*asked),
                     Message::Listen(session, listener) => self.listeners.add(session, listener),
+                    Message::Ignore(session, listener) => self.listeners.remove(session, &listener),
                     Message::Tell { attachment, arrived_raw_us, command } => {
                         self.arrive(attachment, arrived_raw_us, command);
                     }

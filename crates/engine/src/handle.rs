@@ -70,6 +70,8 @@ pub(crate) enum Message {
     },
     /// Wants to hear of a session's ended leases.
     Listen(SessionId, Listener),
+    /// Does not want to any more.
+    Ignore(SessionId, Listener),
     Storage(Word),
     Stop(oneshot::Sender<()>),
 }
@@ -141,15 +143,13 @@ impl Shared {
 
     /// Sends something that has no answer.
     pub fn tell(&self, command: Command) {
-        let arrived_raw_us = self.clock.raw_us();
         // When nobody takes it any more, the next recovery finds everybody detached anyway.
-        let _ = self.inbox.put(Message::Tell { attachment: self.attachment(), arrived_raw_us, command });
+        let _ = self.inbox.put(self.telling(command));
     }
 
-    /// Lets somebody hear of a session's ended leases.
-    pub fn listen(&self, session: SessionId, listener: Listener) {
-        // A server that stops has nothing more to say.
-        let _ = self.inbox.put(Message::Listen(session, listener));
+    /// Something that has no answer, to be sent.
+    pub fn telling(&self, command: Command) -> Message {
+        Message::Tell { attachment: self.attachment(), arrived_raw_us: self.clock.raw_us(), command }
     }
 
     fn attachment(&self) -> Attachment {

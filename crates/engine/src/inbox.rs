@@ -42,6 +42,22 @@ impl<T> Inbox<T> {
         Ok(())
     }
 
+    /// Puts many messages in at once, with one lock and one wake-up; when nobody will take them any more they are dropped.
+    pub fn put_all(&self, messages: &mut Vec<T>) {
+        let mut state = self.lock();
+        if state.closed {
+            // Not under the lock: whoever is dropped may have something to say.
+            drop(state);
+            messages.clear();
+            return;
+        }
+        state.messages.extend(messages.drain(..));
+        if !state.messages.is_empty() && std::mem::take(&mut state.asleep) {
+            drop(state);
+            self.arrived.notify_one();
+        }
+    }
+
     /// Takes everything that is there, after waiting for something up to `patience` (for ever without one). `into`
     /// must be empty: it is exchanged, so that neither side allocates in the long run.
     pub fn take(&self, patience: Option<Duration>, into: &mut VecDeque<T>) {
@@ -92,8 +108,12 @@ mod tests {
         inbox.take(None, &mut taken);
         assert_eq!(taken, [0, 1, 2]);
         inbox.put(3).unwrap();
-        assert_eq!(inbox.close(), [3]);
-        assert_eq!(inbox.put(4), Err(4));
+        inbox.put_all(&mut vec![4, 5]);
+        assert_eq!(inbox.close(), [3, 4, 5]);
+        assert_eq!(inbox.put(6), Err(6));
+        let mut late = vec![7];
+        inbox.put_all(&mut late);
+        assert!(late.is_empty() && inbox.close().is_empty());
     }
 
     #[test]
@@ -103,7 +123,12 @@ mod tests {
         let putters: Vec<_> = (0..4)
             .map(|_| {
                 let inbox = inbox.clone();
-                std::thread::spawn(move || (0..COUNT).for_each(|n| inbox.put(n).unwrap()))
+                std::thread::spawn(move || {
+                    for n in (0..COUNT).step_by(2) {
+                        inbox.put(n).unwrap();
+                        inbox.put_all(&mut vec![n + 1]);
+                    }
+                })
             })
             .collect();
         let (mut taken, mut count) = (VecDeque::new(), 0);

@@ -1,5 +1,6 @@
 //! Many requests and their answers over one channel: for doors that carry a whole conversation. Each request has a number
-//! of the caller's; answers come in any order, as many at once as there are. Decides nothing but who gets in.
+//! of the caller's; requests go together, and answers come in any order, as many at once as there are. Decides nothing but
+//! who gets in.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use leasehold_state_machine::ids::{Secret, SessionId};
 use leasehold_state_machine::words::ClientId;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::handle::{Handle, STOPPING, Shared};
+use crate::handle::{Asked, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
 
 /// What a stream hears.
@@ -50,6 +51,8 @@ pub struct Stream {
     hear: mpsc::UnboundedReceiver<Said>,
     /// What has been said and not yet looked at; kept to be used again.
     said: Vec<Said>,
+    /// What goes to the engine at the next sending.
+    outgoing: Vec<Message>,
     /// Requests without an outcome, and which of them may stand in line.
     in_flight: HashMap<u64, (Attachment, bool)>,
     /// Which answers the client has; goes to the engine with the next request that changes something.
@@ -76,6 +79,7 @@ impl Handle {
             say,
             hear,
             said: Vec::new(),
+            outgoing: Vec::new(),
             in_flight: HashMap::new(),
             mark: None,
             mark_is_news: false,
@@ -85,17 +89,25 @@ impl Handle {
 }
 
 impl Stream {
-    /// Asks under a number; the outcome is heard later. A number in flight is a newer attempt of the same request: the
+    /// Asks under a number, with the next sending; the outcome is heard later. A number in flight is a newer attempt of the same request: the
     /// older one is not heard of any more.
     pub fn ask(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
         let op = Op::of(&command);
         let admitted = self.shared.admit(command)?;
-        self.send_mark(op);
+        self.send_mark(op, admitted.arrived_raw_us);
         let attachment = admitted.attachment;
         let request = Numbered { number, attachment, say: self.say.clone(), answered: false };
-        self.shared.send(admitted, Way::Stream(request));
+        self.outgoing.push(Message::Ask(Box::new(Asked { admitted, way: Way::Stream(request) })));
         self.in_flight.insert(number, (attachment, op == Op::Acquire));
         Ok(())
+    }
+
+    /// Sends everything that was asked since the last time. Waiting to hear something does it too.
+    pub fn send(&mut self) {
+        if !self.outgoing.is_empty() {
+            // Dropped when the server has just stopped, which each request then says by itself.
+            self.shared.inbox.put_all(&mut self.outgoing);
+        }
     }
 
     /// Takes note of which numbers' answers a client has. The engine hears of it just before the next request that is
@@ -106,25 +118,31 @@ impl Stream {
         self.mark = Some(mark);
     }
 
-    fn send_mark(&mut self, op: Op) {
-        let Some(Mark { client, answered_through, open }) = self.mark.clone() else { return };
-        let raw_us = self.shared.clock.raw_us();
+    fn send_mark(&mut self, op: Op, arrived_raw_us: u64) {
+        let Some(mark) = &self.mark else { return };
         let news = self.mark_is_news && changes(op);
         // Without news it only says that the client is still there.
-        if news || raw_us >= self.marked_raw_us + STILL_THERE_EVERY_US {
+        if news || arrived_raw_us >= self.marked_raw_us + STILL_THERE_EVERY_US {
             self.mark_is_news &= !news;
-            self.marked_raw_us = raw_us;
-            self.shared.tell(Command::Mark { client, answered_through, open });
+            self.marked_raw_us = arrived_raw_us;
+            let Mark { client, answered_through, open } = mark.clone();
+            self.outgoing.push(self.shared.telling(Command::Mark { client, answered_through, open }));
         }
     }
 
-    /// From now on, hears of this session's ended leases.
-    pub fn listen_to(&self, session: SessionId) {
-        self.shared.listen(session, self.say.clone());
+    /// From the next sending on, hears of this session's ended leases.
+    pub fn listen_to(&mut self, session: SessionId) {
+        self.outgoing.push(Message::Listen(session, self.say.clone()));
+    }
+
+    /// From the next sending on, hears of them no more.
+    pub fn ignore(&mut self, session: SessionId) {
+        self.outgoing.push(Message::Ignore(session, self.say.clone()));
     }
 
     /// Waits until there is something to hear, and takes all of it. Nothing is lost when the future is dropped.
     pub async fn hear(&mut self, into: &mut Vec<Heard>) {
+        self.send();
         let before = into.len();
         while into.len() == before {
             // The stream keeps a sender itself, so that the channel does not end before it.
@@ -176,6 +194,7 @@ fn changes(op: Op) -> bool {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.send();
         for (gone, may_wait) in self.in_flight.values() {
             if *may_wait {
                 self.shared.tell(Command::Detach { gone: *gone });
@@ -256,6 +275,14 @@ impl Listeners {
         let listeners = self.by_session.entry(session.secret()).or_default();
         listeners.retain(|known| !known.is_closed() && !known.same_channel(&listener));
         listeners.push(listener);
+    }
+
+    pub fn remove(&mut self, session: SessionId, listener: &Listener) {
+        let Some(listeners) = self.by_session.get_mut(&session.secret()) else { return };
+        listeners.retain(|known| !known.same_channel(listener));
+        if listeners.is_empty() {
+            self.by_session.remove(&session.secret());
+        }
     }
 
     pub fn say_ended(&mut self, notice: &EndedNotice) {

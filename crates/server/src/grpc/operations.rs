@@ -88,6 +88,8 @@ struct Conversation {
 struct InFlight {
     call: Call,
     waits: bool,
+    /// The session that it keeps alive or closes.
+    session: Option<SessionId>,
     since: Instant,
 }
 
@@ -154,14 +156,13 @@ impl Conversation {
             None => self.greet(operations.next())?,
         };
         self.mark.take(group.answered_through, group.open)?;
-        // The mark rides with a change to the journal, and comes before it.
-        let changes = operations.as_slice().iter().any(|operation| changes_something(&operation.what));
-        if changes && let Some((answered_through, open)) = self.mark.untold() {
+        if let Some((answered_through, open)) = self.mark.untold() {
             self.engine.mark(client.clone(), answered_through, open);
         }
         for operation in operations {
             self.begin(operation, &client, since);
         }
+        self.engine.send();
         Ok(())
     }
 
@@ -188,6 +189,10 @@ impl Conversation {
             Err(refusal) => return self.refuse(number, refusal),
         };
         let waits = matches!(&command, Ok(Command::Acquire(acquire)) if acquire.wait.ms() > 0);
+        let session = match &command {
+            Ok(Command::KeepAlive { session, .. } | Command::CloseSession { session }) => Some(*session),
+            _ => None,
+        };
         let asked = match command {
             _ if *self.counts.of(call) >= self.in_flight_max => Err(Refusal::Busy {
                 what: "operations in flight on this stream",
@@ -199,9 +204,9 @@ impl Conversation {
         match asked {
             Ok(()) => {
                 *self.counts.of(call) += 1;
-                self.in_flight.insert(number, InFlight { call, waits, since });
+                self.in_flight.insert(number, InFlight { call, waits, session, since });
             }
-            Err(refusal) => self.end(number, &InFlight { call, waits, since }, Err(refusal)),
+            Err(refusal) => self.end(number, &InFlight { call, waits, session, since }, Err(refusal)),
         }
     }
 
@@ -265,13 +270,16 @@ impl Conversation {
     /// An operation is over.
     fn end(&mut self, number: u64, operation: &InFlight, outcome: Outcome) {
         self.door.metrics().called(operation.call, operation.waits, operation.since.elapsed(), &outcome);
-        match outcome {
-            Ok(answer) => {
-                if let Answer::Session(view) = &answer {
-                    self.listen_to(view.session);
-                }
-                self.told(number, told(answer));
+        match (&outcome, operation.session) {
+            (Ok(Answer::Session(view)), _) => self.listen_to(view.session),
+            (Ok(Answer::Closed), Some(session))
+            | (Err(Refusal::LeaseExpired | Refusal::Released | Refusal::NotFound(_)), Some(session)) => {
+                self.ignore(session);
             }
+            _ => {}
+        }
+        match outcome {
+            Ok(answer) => self.told(number, told(answer)),
             Err(refusal) => self.refuse(number, refusal),
         }
     }
@@ -284,6 +292,13 @@ impl Conversation {
         }
     }
 
+    /// This session is over.
+    fn ignore(&mut self, session: SessionId) {
+        if self.sessions.remove(&session.secret()) {
+            self.engine.ignore(session);
+        }
+    }
+
     fn refuse(&mut self, number: u64, refusal: Refusal) {
         self.told(number, Told::Error(refused::error(&refusal.into())));
     }
@@ -291,20 +306,6 @@ impl Conversation {
     fn told(&mut self, number: u64, what: Told) {
         self.outcomes.push(v1::Outcome { number, what: Some(what) });
     }
-}
-
-/// Whether an operation can change what the journal keeps.
-fn changes_something(what: &Option<Asked>) -> bool {
-    matches!(
-        what,
-        Some(
-            Asked::Acquire(_)
-                | Asked::Release(_)
-                | Asked::Cancel(_)
-                | Asked::OpenSession(_)
-                | Asked::CloseSession(_)
-        )
-    )
 }
 
 fn told(answer: Answer) -> Told {
