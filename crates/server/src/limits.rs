@@ -14,6 +14,9 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bodies that have come in part, at once on all connections: a quarter of a gigabyte if each is nearly whole.
 pub const UNFINISHED_BODIES_MAX: usize = 4096;
+/// What is not counted among them: renewals and releases are smaller, and must get through in pieces too. It is less than
+/// the head that came with it.
+pub const UNCOUNTED_BODY_BYTES: usize = 4 * 1024;
 /// How long somebody whose body was one too many is told to wait.
 pub const UNFINISHED_BODIES_RETRY_MS: u64 = 1000;
 /// How long a connection may leave bytes that it asked for untaken.
@@ -109,6 +112,8 @@ pub const FEED_EVENTS_MAX: usize = 1 << 17;
 pub const STATUS_DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// A group of operations on a stream: as many as may be in flight, at 1 KiB each.
 pub const GROUP_BYTES_MAX: usize = 1024 * 1024;
+/// A part of a group that is not counted among unfinished bodies: what keeps locks alive fits.
+pub const UNCOUNTED_GROUP_BYTES: usize = 64 * 1024;
 /// Operations in flight on one stream.
 pub const IN_FLIGHT_MAX: usize = 1024;
 /// Sessions whose ended leases one stream is told of unasked.

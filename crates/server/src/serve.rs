@@ -200,7 +200,6 @@ pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running
     let limits = ConnectionLimits {
         connections_max: settings.connections_max,
         per_peer_max: settings.connections_per_peer_max,
-        per_loopback_peer_max: settings.connections_max,
         ..ConnectionLimits::default()
     };
     let (stop_accepting, stopped) = oneshot::channel();

@@ -13,9 +13,12 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use leasehold_state_machine::invalid::Invalid;
 use prost::Message;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
+use crate::http::intake::Unfinished;
+use crate::limits::UNCOUNTED_GROUP_BYTES;
 use crate::wire::problem::Denial;
 
 /// What answers are made of.
@@ -97,13 +100,25 @@ pub struct Inbound<M> {
     /// How long a message that has begun may take to arrive.
     within: Duration,
     patience: Option<Pin<Box<Sleep>>>,
+    unfinished: Unfinished,
+    /// The room of a long message that has come in part.
+    room: Option<OwnedSemaphorePermit>,
     message: PhantomData<fn() -> M>,
 }
 
 impl<M: Message + Default> Inbound<M> {
     /// Reads messages of at most `bytes_max` bytes, each within some time from its first byte.
-    pub fn new(body: Incoming, bytes_max: usize, within: Duration) -> Self {
-        Inbound { body, buffer: BytesMut::new(), bytes_max, within, patience: None, message: PhantomData }
+    pub fn new(body: Incoming, bytes_max: usize, within: Duration, unfinished: &Unfinished) -> Self {
+        Inbound {
+            body,
+            buffer: BytesMut::new(),
+            bytes_max,
+            within,
+            patience: None,
+            unfinished: unfinished.clone(),
+            room: None,
+            message: PhantomData,
+        }
     }
 
     /// The next message; none when the client has no more. Nothing is lost when the future is dropped.
@@ -149,14 +164,21 @@ impl<M: Message + Default> Inbound<M> {
             return Ok(None);
         }
         self.patience = None;
+        self.room = None;
         self.buffer.advance(HEAD_BYTES);
         decode(self.buffer.split_to(length)).map(Some)
     }
 
-    /// Ready when a message that has begun takes too long.
+    /// Ready when a message that has begun takes too long, or too much room.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Denial> {
         if self.buffer.is_empty() {
             return Poll::Pending;
+        }
+        if self.buffer.len() > UNCOUNTED_GROUP_BYTES && self.room.is_none() {
+            match self.unfinished.hold(self.bytes_max) {
+                Ok(room) => self.room = Some(room),
+                Err(denial) => return Poll::Ready(denial),
+            }
         }
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(self.within)));
         ready!(patience.as_mut().poll(cx));

@@ -41,7 +41,7 @@ pub fn answer(
         engine: door.serving()?.stream(),
         stages: door.stages(),
         stopping: false,
-        inbound: Some(Inbound::new(body, GROUP_BYTES_MAX, within)),
+        inbound: Some(Inbound::new(body, GROUP_BYTES_MAX, within, door.unfinished())),
         door: Arc::clone(door),
         in_flight_max,
         client: None,

@@ -50,7 +50,8 @@ impl Default for ConnectionLimits {
         ConnectionLimits {
             connections_max: CONNECTIONS_MAX,
             per_peer_max: CONNECTIONS_PER_PEER_MAX,
-            per_loopback_peer_max: CONNECTIONS_MAX,
+            // A proxy on this machine speaks for many, and idle connections make room among themselves.
+            per_loopback_peer_max: usize::MAX,
             handshake_timeout: HANDSHAKE_TIMEOUT,
             first_request_timeout: FIRST_REQUEST_TIMEOUT,
             head_timeout: HEAD_TIMEOUT,

@@ -178,6 +178,11 @@ impl Door {
         intake::take(body, within, &self.unfinished).await
     }
 
+    /// Where what has come in part is counted.
+    pub fn unfinished(&self) -> &Unfinished {
+        &self.unfinished
+    }
+
     /// Asks the engine what was asked here, and counts it.
     pub async fn call(&self, call: Call, command: Result<Command, Invalid>) -> Outcome {
         let started = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,10 +12,12 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use leasehold_state_machine::answer::Refusal;
 use leasehold_state_machine::invalid::Invalid;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::limits::{BODY_BYTES_MAX, UNFINISHED_BODIES_MAX, UNFINISHED_BODIES_RETRY_MS};
+use crate::limits::{
+    BODY_BYTES_MAX, UNCOUNTED_BODY_BYTES, UNFINISHED_BODIES_MAX, UNFINISHED_BODIES_RETRY_MS,
+};
 use crate::wire::problem::Denial;
 
 /// Bytes beyond the limit that are still read before they are refused: closing on a client that is in the middle of
@@ -22,12 +25,22 @@ use crate::wire::problem::Denial;
 const EXCESS_BYTES_MAX: usize = 16 * BODY_BYTES_MAX;
 
 /// Where bodies that have come in part wait for the rest. Those that come at once, as nearly all do, never get here.
-#[derive(Debug)]
-pub struct Unfinished(Semaphore);
+#[derive(Clone, Debug)]
+pub struct Unfinished(Arc<Semaphore>);
 
 impl Default for Unfinished {
     fn default() -> Self {
-        Unfinished(Semaphore::new(UNFINISHED_BODIES_MAX))
+        Unfinished(Arc::new(Semaphore::new(UNFINISHED_BODIES_MAX)))
+    }
+}
+
+impl Unfinished {
+    /// Takes the room of so many bytes, if there is any, until what is returned is dropped.
+    pub fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Denial> {
+        let bodies = u32::try_from(bytes.div_ceil(BODY_BYTES_MAX)).unwrap_or(u32::MAX);
+        let what = "bodies that have come in part";
+        let busy = || Refusal::Busy { what, retry_ms: UNFINISHED_BODIES_RETRY_MS };
+        Arc::clone(&self.0).try_acquire_many_owned(bodies).map_err(|_| busy().into())
     }
 }
 
@@ -56,10 +69,8 @@ async fn collect(mut body: Incoming, unfinished: &Unfinished) -> Result<Bytes, D
         let frame = match here {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
-                if received > 0 && place.is_none() {
-                    let what = "bodies that have come in part";
-                    let busy = Refusal::Busy { what, retry_ms: UNFINISHED_BODIES_RETRY_MS };
-                    place = Some(unfinished.0.try_acquire().map_err(|_| busy)?);
+                if received > UNCOUNTED_BODY_BYTES && place.is_none() {
+                    place = Some(unfinished.hold(BODY_BYTES_MAX)?);
                 }
                 body.frame().await
             }

@@ -19,7 +19,7 @@ pub struct PlaceLimits {
     pub connections_max: usize,
     /// Of them from one peer.
     pub per_peer_max: usize,
-    /// Of them from this machine.
+    /// Of them from this machine; usually without a bound of its own, so that its idle ones make room for each other.
     pub per_loopback_peer_max: usize,
     /// How long a connection may take to its first request.
     pub first_request_timeout: Duration,

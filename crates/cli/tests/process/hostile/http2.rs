@@ -204,11 +204,14 @@ fn bodies_that_never_end_have_their_number() {
     let server = place.serve();
     let life = Life::beside(&server);
     let acquire = request("POST", "/v1/locks/never/acquire");
-    let mut connections: Vec<_> = (0..6).map(|_| Abuse::begin(server.address, &[])).collect();
+    let mut connections: Vec<_> = (0..25).map(|_| Abuse::begin(server.address, &[])).collect();
     let mut refused = 0;
     for connection in &mut connections {
-        for stream in streams().take(1000) {
-            let ask = [frame(HEADERS, END_HEADERS, stream, &acquire), frame(DATA, 0, stream, b"{")].concat();
+        while connection.next().unwrap().0 != WINDOW_UPDATE {}
+        // As many as fit into the window of a connection.
+        for stream in streams().take(200) {
+            let part = frame(DATA, 0, stream, &[b' '; 5000]);
+            let ask = [frame(HEADERS, END_HEADERS, stream, &acquire), part].concat();
             connection.send(&ask).unwrap();
         }
         connection.send(&frame(PING, 0, 0, b"and now?")).unwrap();

@@ -2,8 +2,8 @@
 //! happens to them ends the test.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -37,12 +37,14 @@ struct Tale {
 impl Life {
     pub fn beside(server: &Server) -> Life {
         let over = Arc::new(AtomicBool::new(false));
+        let begun = Arc::new(Barrier::new(4));
         let address = server.address;
-        let start = |name, live: fn(SocketAddr, &AtomicBool) -> Tale| {
-            let over = Arc::clone(&over);
-            (name, std::thread::spawn(move || live(address, &over)))
+        let start = |name, live: fn(SocketAddr, &Barrier, &AtomicBool) -> Tale| {
+            let (begun, over) = (Arc::clone(&begun), Arc::clone(&over));
+            (name, std::thread::spawn(move || live(address, &begun, &over)))
         };
         let threads = vec![start("holder", holder), start("newcomer", newcomer), start("worker", worker)];
+        begun.wait();
         Life { over, threads }
     }
 
@@ -76,11 +78,12 @@ fn acquire(client: &mut Client, lock: &str) -> Value {
 }
 
 /// Renews on a connection that it keeps.
-fn holder(address: SocketAddr, over: &AtomicBool) -> Tale {
+fn holder(address: SocketAddr, begun: &Barrier, over: &AtomicBool) -> Tale {
     let mut client = Client::new(address);
     let leases = ["held-1", "held-2", "held-3"].map(|lock| acquire(&mut client, lock));
+    begun.wait();
     let mut tale = Tale::default();
-    while !over.load(Ordering::Relaxed) {
+    while tale.calls == 0 || !over.load(Ordering::Relaxed) {
         for lease in &leases {
             let path = format!("/v1/locks/{}/renew", lease["lock"].as_str().unwrap());
             tale.time(|| client.expect(200, "POST", &path, Some(&proof(lease))));
@@ -95,19 +98,20 @@ fn holder(address: SocketAddr, over: &AtomicBool) -> Tale {
 }
 
 /// Renews on a new connection each time. It may be told that there is no place, and then comes again, as clients do.
-fn newcomer(address: SocketAddr, over: &AtomicBool) -> Tale {
+fn newcomer(address: SocketAddr, begun: &Barrier, over: &AtomicBool) -> Tale {
     let mut client = Client::new(address);
     let lease = acquire(&mut client, "held-anew");
+    begun.wait();
     let mut confirmed = Instant::now();
     let mut tale = Tale::default();
-    while !over.load(Ordering::Relaxed) {
+    while tale.calls == 0 || !over.load(Ordering::Relaxed) {
         client.hang_up();
-        let begun = Instant::now();
+        let sent = Instant::now();
         match client.post("/v1/locks/held-anew/renew", &proof(&lease)) {
             Ok((200, _)) => {
                 tale.calls += 1;
-                tale.longest = tale.longest.max(begun.elapsed());
-                confirmed = begun;
+                tale.longest = tale.longest.max(sent.elapsed());
+                confirmed = sent;
             }
             Ok((503, _)) | Err(_) => assert!(confirmed.elapsed() < TTL / 2, "the lease is lost"),
             other => panic!("{other:?}"),
@@ -118,10 +122,12 @@ fn newcomer(address: SocketAddr, over: &AtomicBool) -> Tale {
 }
 
 /// Takes a lock and gives it back.
-fn worker(address: SocketAddr, over: &AtomicBool) -> Tale {
+fn worker(address: SocketAddr, begun: &Barrier, over: &AtomicBool) -> Tale {
     let mut client = Client::new(address);
+    client.get_lock("work");
+    begun.wait();
     let mut tale = Tale::default();
-    while !over.load(Ordering::Relaxed) {
+    while tale.calls == 0 || !over.load(Ordering::Relaxed) {
         let lease = tale.time(|| acquire(&mut client, "work"));
         tale.time(|| client.expect(200, "POST", "/v1/locks/work/release", Some(&proof(&lease))));
         sleep(PAUSE / 10);
