@@ -6,12 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::limits::{Limits, OPEN_NUMBERS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, SEGMENT_BYTES_MIN, WATCH_COMMENT_MS, WATCH_COMMENT_MS_MAX,
-    WATCH_COMMENT_MS_MIN, WATCH_LAG_MAX, WATCHERS_MAX,
+    CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, IN_FLIGHT_MAX, SEGMENT_BYTES_MIN, WATCH_COMMENT_MS,
+    WATCH_COMMENT_MS_MAX, WATCH_COMMENT_MS_MIN, WATCH_LAG_MAX, WATCHERS_MAX,
 };
 
 /// Where a server listens when nobody says otherwise.
@@ -89,6 +89,9 @@ pub struct Given {
     /// Watchers at most
     #[arg(long, value_name = "N", env = "LEASEHOLD_WATCHERS_MAX", help_heading = "Limits")]
     pub watchers_max: Option<usize>,
+    /// Operations at most in flight on one gRPC stream
+    #[arg(long, value_name = "N", env = "LEASEHOLD_IN_FLIGHT_MAX", help_heading = "Limits")]
+    pub in_flight_max: Option<usize>,
     /// Events that may pass a watcher that does not keep up, before it is cut off
     #[arg(long, value_name = "N", env = "LEASEHOLD_WATCH_LAG_MAX", help_heading = "Limits")]
     pub watch_lag_max: Option<usize>,
@@ -162,6 +165,8 @@ pub struct Settings {
     pub connections_max: usize,
     pub connections_per_peer_max: usize,
     pub watchers_max: usize,
+    /// Operations in flight on one gRPC stream.
+    pub in_flight_max: usize,
     pub watch_lag_max: usize,
     pub watch_comment_ms: u64,
     pub queue_max: usize,
@@ -256,6 +261,7 @@ impl Given {
             connections_max: self.connections_max.or(lower.connections_max),
             connections_per_peer_max: self.connections_per_peer_max.or(lower.connections_per_peer_max),
             watchers_max: self.watchers_max.or(lower.watchers_max),
+            in_flight_max: self.in_flight_max.or(lower.in_flight_max),
             watch_lag_max: self.watch_lag_max.or(lower.watch_lag_max),
             watch_comment_ms: self.watch_comment_ms.or(lower.watch_comment_ms),
             queue_max: self.queue_max.or(lower.queue_max),
@@ -288,6 +294,7 @@ impl Given {
             connections_max: self.connections_max.unwrap_or(CONNECTIONS_MAX),
             connections_per_peer_max: self.connections_per_peer_max.unwrap_or(CONNECTIONS_PER_PEER_MAX),
             watchers_max: self.watchers_max.unwrap_or(WATCHERS_MAX),
+            in_flight_max: self.in_flight_max.unwrap_or(IN_FLIGHT_MAX),
             watch_lag_max: self.watch_lag_max.unwrap_or(WATCH_LAG_MAX),
             watch_comment_ms: self.watch_comment_ms.unwrap_or(WATCH_COMMENT_MS),
             queue_max: self.queue_max.unwrap_or(leasehold_engine::limits::ORDINARY_REQUESTS_MAX),
@@ -340,6 +347,12 @@ impl Settings {
         if !(WATCH_COMMENT_MS_MIN..=WATCH_COMMENT_MS_MAX).contains(&self.watch_comment_ms) {
             let (min, max) = (WATCH_COMMENT_MS_MIN, WATCH_COMMENT_MS_MAX);
             return Err(ConfigError::OutOfBounds { key: "watch_comment_ms", min, max });
+        }
+        // A client may name this many of its numbers as still open.
+        let (min, max) = (1, OPEN_NUMBERS_MAX);
+        if !(min..=max).contains(&self.in_flight_max) {
+            let (min, max) = (min as u64, max as u64);
+            return Err(ConfigError::OutOfBounds { key: "in_flight_max", min, max });
         }
         let (min, max) = (SEGMENT_BYTES_MIN, leasehold_journal::limits::SEGMENT_BYTES_MAX);
         if !(min..=max).contains(&self.segment_bytes) {

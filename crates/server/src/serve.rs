@@ -196,7 +196,7 @@ pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running
     let gate = Gate::new(address.ip(), settings.allow_hosts.clone())
         .with_auth(Arc::clone(&credentials.auth))
         .with_tls(credentials.tls.clone());
-    let door = Arc::new(Door::new(gate));
+    let door = Arc::new(Door::new(gate).with_in_flight_max(settings.in_flight_max));
     let limits = ConnectionLimits {
         connections_max: settings.connections_max,
         per_peer_max: settings.connections_per_peer_max,

@@ -14,7 +14,6 @@ use prost::Message;
 use super::frame::{self, GrpcReply};
 use super::{health, keep_alive, operations, reflection, refused, requests, shapes, watch};
 use crate::http::door::Door;
-use crate::limits::IN_FLIGHT_MAX;
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
 
@@ -64,7 +63,7 @@ async fn carry_out(
         "/leasehold.v1.Sessions/List" => {
             unary.call(Call::ListSessions, requests::list_sessions, shapes::sessions).await
         }
-        "/leasehold.v1.Operations/Stream" => operations::answer(door, unary.body, within, IN_FLIGHT_MAX),
+        "/leasehold.v1.Operations/Stream" => operations::answer(door, unary.body, within),
         "/grpc.health.v1.Health/Check" => Ok(health::check(door, unary.message().await?)),
         "/grpc.health.v1.Health/Watch" => Ok(health::watch(door, unary.message().await?)),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" => {

@@ -31,19 +31,14 @@ use crate::wire::problem::Denial;
 const OWN_DOING_RETRY_MS: u64 = 10;
 
 /// Answers a stream of operations until the client has no more and everything is answered.
-pub fn answer(
-    door: &Arc<Door>,
-    body: Incoming,
-    within: Duration,
-    in_flight_max: usize,
-) -> Result<GrpcReply, Denial> {
+pub fn answer(door: &Arc<Door>, body: Incoming, within: Duration) -> Result<GrpcReply, Denial> {
     let conversation = Conversation {
         engine: door.serving()?.stream(),
         stages: door.stages(),
         stopping: false,
         inbound: Some(Inbound::new(body, GROUP_BYTES_MAX, within, door.unfinished())),
         door: Arc::clone(door),
-        in_flight_max,
+        in_flight_max: door.in_flight_max(),
         client: None,
         mark: Mark::default(),
         in_flight: HashMap::new(),

@@ -22,6 +22,7 @@ use super::reply::{self, Reply};
 use super::route::{self, Page, To};
 use super::watch_request::{self, WatchRequest};
 use super::{intake, openapi, pages};
+use crate::limits::IN_FLIGHT_MAX;
 use crate::metrics::exposition;
 use crate::metrics::tallies::Tallies;
 use crate::watch::{Concern, Feed, Watching};
@@ -48,6 +49,7 @@ pub struct Door {
     gate: Gate,
     tallies: Arc<Tallies>,
     unfinished: Unfinished,
+    in_flight_max: usize,
     engine: OnceLock<Handle>,
     watch: OnceLock<Watch>,
     stage: watch::Sender<Stage>,
@@ -69,10 +71,21 @@ impl Door {
             gate,
             tallies: Arc::default(),
             unfinished: Unfinished::default(),
+            in_flight_max: IN_FLIGHT_MAX,
             engine: OnceLock::new(),
             watch: OnceLock::new(),
             stage: watch::Sender::new(Stage::Starting),
         }
+    }
+
+    /// Bounds the operations in flight on one gRPC stream.
+    pub fn with_in_flight_max(self, in_flight_max: usize) -> Door {
+        Door { in_flight_max, ..self }
+    }
+
+    /// Operations at most in flight on one gRPC stream.
+    pub fn in_flight_max(&self) -> usize {
+        self.in_flight_max
     }
 
     /// Puts the engine and its feed behind the door. Happens once.

@@ -3,6 +3,7 @@
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
+use leasehold_server::config::Given;
 use serde_json::json;
 use tonic::Code;
 
@@ -136,6 +137,20 @@ fn one_too_many_in_flight_is_busy_and_upkeep_goes_on() {
     // One has left, so there is room for one.
     conversation.send([operation(released + 1, What::Get(v1::GetRequest { lock: "a".into() }))]);
     assert!(matches!(conversation.outcome_of(released + 1), Told::Snapshot(_)));
+}
+
+#[test]
+fn the_bound_can_be_set() {
+    let server = Server::start_with(Given { in_flight_max: Some(2), ..Given::default() });
+    server.acquire("a", "w0");
+    let mut conversation = Conversation::with(server.address, "c");
+    assert_eq!(conversation.in_flight_max, 2);
+    conversation.send([1, 2, 3].map(|n| operation(n, waiting("a", &format!("w{n}")))));
+    assert_eq!(conversation.error(3).code, "busy");
+    for in_flight_max in [0, 1025] {
+        let given = Given { in_flight_max: Some(in_flight_max), ..Given::default() };
+        assert!(given.settle().unwrap_err().to_string().contains("in_flight_max"));
+    }
 }
 
 #[test]
