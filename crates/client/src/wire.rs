@@ -1,0 +1,110 @@
+//! The way to a server: what everything above needs of it, and nothing of how it is done. The real one is gRPC; the one of
+//! `testing` is in memory. Speaks the messages of the protocol, never retries, and never waits longer than it is told.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use leasehold_protocol::v1;
+
+/// Why an answer did not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// The address names nobody.
+    NoSuchHost(String),
+    /// Nobody listens there.
+    Refused(String),
+    /// Nothing came back in time.
+    Silence(String),
+    /// The connection broke.
+    Broken(String),
+    /// The two do not agree on encryption, or the certificate is not to be trusted.
+    Tls(String),
+    /// What answers is not a Leasehold server, or not one of this version.
+    NotLeasehold(String),
+    /// The server cannot serve now: it starts, stops, or its disk is nearly full.
+    NotServing(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::NoSuchHost(detail) => write!(f, "there is no such host: {detail}; check the address"),
+            Trouble::Refused(detail) => write!(f, "nobody listens there: {detail}; does the server run?"),
+            Trouble::Silence(detail) => write!(f, "nothing came back in time: {detail}"),
+            Trouble::Broken(detail) => write!(f, "the connection broke: {detail}"),
+            Trouble::Tls(detail) => write!(f, "no agreement on TLS: {detail}"),
+            Trouble::NotLeasehold(detail) => {
+                write!(f, "what answers there is not a Leasehold server: {detail}")
+            }
+            Trouble::NotServing(detail) => write!(f, "it cannot serve now: {detail}"),
+        }
+    }
+}
+
+/// Either the server's refusal, in its own words, or none.
+#[derive(Clone, Debug)]
+pub(crate) enum Failed {
+    /// The server said no.
+    Refused(Box<v1::Error>),
+    /// The server said nothing.
+    Trouble(Trouble),
+}
+
+/// An open stream of operations. Dropping it ends it.
+pub(crate) struct Conversation {
+    /// Which connection it runs over; see [`Wire::distrust`].
+    pub connection: u64,
+    /// Takes groups; ends when the stream has.
+    pub groups: tokio::sync::mpsc::Sender<v1::OperationGroup>,
+    /// What is told; ends after its first trouble.
+    pub told: BoxStream<'static, Result<v1::OutcomeGroup, Trouble>>,
+}
+
+/// A call that is not an operation of the stream.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    /// A page of locks.
+    List(v1::ListRequest),
+    /// Breaks leases.
+    Break(v1::BreakRequest),
+    /// A page of sessions.
+    ListSessions(v1::ListSessionsRequest),
+    /// Takes a request back that was named by a chosen id.
+    Cancel(v1::CancelRequest),
+    /// Acquires under a chosen request id.
+    Acquire(v1::AcquireRequest),
+}
+
+/// Its answer.
+#[derive(Clone, Debug)]
+pub(crate) enum CallAnswer {
+    List(v1::ListResponse),
+    Break(v1::BreakResponse),
+    ListSessions(v1::ListSessionsResponse),
+    Cancel(v1::CancelResponse),
+    Acquire(v1::Lease),
+}
+
+/// A way to one server. Everything it does is bounded in time by the caller dropping the future.
+pub(crate) trait Wire: Send + Sync + 'static {
+    /// The server's address, for people.
+    fn server(&self) -> &str;
+
+    /// Opens a stream and sends its first group, which begins with the hello; over the connection that is there, or a new
+    /// one.
+    fn converse(&self, first: v1::OperationGroup) -> BoxFuture<'_, Result<Conversation, Failed>>;
+
+    /// Makes one call.
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<CallAnswer, Failed>>;
+
+    /// Watches; ends after its first failure.
+    fn watch(
+        &self,
+        request: v1::WatchRequest,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::Event, Failed>>, Failed>>;
+
+    /// This connection has been silent when it should not: the next stream or call goes over a new one.
+    fn distrust(&self, connection: u64);
+}
