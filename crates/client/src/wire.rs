@@ -52,14 +52,16 @@ pub(crate) enum Failed {
     Trouble(Trouble),
 }
 
+/// Groups of operations. Whoever carries them asks for the next group when it can send it at once: what waits meanwhile
+/// goes together, and is stamped as late as it can be. Ends when nothing more is to be said.
+pub(crate) type Groups = BoxStream<'static, v1::OperationGroup>;
+
 /// An open stream of operations. Dropping it ends it.
 pub(crate) struct Conversation {
     /// Which connection it runs over; see [`Wire::distrust`].
     pub connection: u64,
-    /// Takes groups; ends when the stream has.
-    pub groups: tokio::sync::mpsc::Sender<v1::OperationGroup>,
-    /// What is told; ends after its first trouble.
-    pub told: BoxStream<'static, Result<v1::OutcomeGroup, Trouble>>,
+    /// What is told; ends after its first failure.
+    pub told: BoxStream<'static, Result<v1::OutcomeGroup, Failed>>,
 }
 
 /// A call that is not an operation of the stream.
@@ -92,9 +94,9 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// The server's address, for people.
     fn server(&self) -> &str;
 
-    /// Opens a stream and sends its first group, which begins with the hello; over the connection that is there, or a new
-    /// one.
-    fn converse(&self, first: v1::OperationGroup) -> BoxFuture<'_, Result<Conversation, Failed>>;
+    /// Opens a stream over the connection that is there, or a new one, and begins to send these groups, of which the first
+    /// begins with the hello.
+    fn converse(&self, groups: Groups) -> BoxFuture<'_, Result<Conversation, Failed>>;
 
     /// Makes one call.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<CallAnswer, Failed>>;
