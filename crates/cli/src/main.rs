@@ -4,21 +4,30 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod status;
 
 mod duration;
+mod paint;
+mod printing;
+mod table;
+
+mod asking;
 
 mod backup;
 mod journal;
 mod serve;
 
+mod completions;
+mod help;
+mod man;
+
 use status::Status;
 
 /// Leases, locks and leaders with fencing tokens: one durable server, one command line.
 #[derive(Parser)]
-#[command(name = "leasehold", version, propagate_version = true, after_help = status::HELP)]
+#[command(name = "leasehold", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,10 +40,18 @@ enum Command {
     Journal(journal::Journal),
     Backup(backup::Backup),
     Sim(leasehold_simulation::command::SimArgs),
+    Completions(completions::Completions),
+    Man(man::Manual),
+}
+
+/// What can be asked of this program: everything that parses, helps, completes or documents is made of it.
+fn definition() -> clap::Command {
+    help::grouped(Cli::command())
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(message) => {
             // Help and versions arrive as errors too; only real ones go to standard error.
@@ -48,11 +65,16 @@ fn main() -> ExitCode {
         Command::Journal(journal) => journal.run(),
         Command::Backup(backup) => backup.run(),
         Command::Sim(sim) => return leasehold_simulation::command::run(sim),
+        Command::Completions(completions) => completions.run(definition()),
+        Command::Man(manual) => manual.run(definition()),
     };
     match done {
         Ok(()) => Status::Success.into(),
         Err(failure) => {
-            eprintln!("leasehold: {}", failure.sentence);
+            match failure.problem {
+                Some(problem) => eprintln!("{problem}"),
+                None => eprintln!("leasehold: {}", failure.sentence),
+            }
             failure.status.into()
         }
     }

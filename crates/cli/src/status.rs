@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use leasehold_client::Error;
 use leasehold_journal::{BackupError, FolderError, OpenError, StorageError};
 use leasehold_server::auth::TokensError;
 use leasehold_server::config::ConfigError;
@@ -13,8 +14,17 @@ use leasehold_server::tls::TlsError;
 
 /// The statuses, as `--help` explains them.
 pub const HELP: &str = "\
-Exit statuses: 0 done; 64 usage; 69 no server, or its address is taken; 70 damaged data, a failed disk, or a bug of \
-ours; 75 held or in use by another; 76 lost, expired, released or stale; 77 not allowed.";
+Exit status:
+   0  done
+  64  the request makes no sense: usage, or an invalid argument
+  69  no server answers, or its address is taken
+  70  damaged data, a failed disk, or a bug of ours
+  75  held or in use by another, not to be had in time, or the server is busy
+  76  lost, expired, released, stale, or not there
+  77  not allowed
+`lock` and `elect` end with the status of what they ran, with 128 + n when
+signal n ended it, or with 126 or 127 when it could not be run. A command that
+is interrupted ends with 128 + n, too.";
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +39,19 @@ pub enum Status {
     Broken,
     /// Somebody else has it.
     InUse,
+    /// What was the caller's is so no longer, or never was.
+    Lost,
     /// The operating system or the server does not allow it.
     NotAllowed,
+    /// Whatever the command that was run ended with, or 128 and the signal that ended it or us.
+    Passed(u8),
+}
+
+impl Status {
+    /// Ended by this signal, as shells count it.
+    pub fn signalled(number: i32) -> Status {
+        Status::Passed(u8::try_from(number).unwrap_or(0).saturating_add(128))
+    }
 }
 
 impl From<Status> for ExitCode {
@@ -41,29 +62,47 @@ impl From<Status> for ExitCode {
             Status::Unavailable => 69,
             Status::Broken => 70,
             Status::InUse => 75,
+            Status::Lost => 76,
             Status::NotAllowed => 77,
+            Status::Passed(status) => status,
         })
     }
 }
 
-/// Why a command did not do what it was asked, in one sentence.
+/// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit status.
     pub status: Status,
-    /// For the person at the terminal.
+    /// For the person at the terminal, in one sentence.
     pub sentence: String,
+    /// For the program that asked for JSON, in one line; takes the sentence's place.
+    pub problem: Option<String>,
 }
 
 impl Failure {
     /// A failure with this status and sentence.
     pub fn new(status: Status, sentence: impl Display) -> Failure {
-        Failure { status, sentence: sentence.to_string() }
+        Failure { status, sentence: sentence.to_string(), problem: None }
+    }
+}
+
+/// What a server's refusal, or its silence, means.
+pub fn of_client(error: &Error) -> Status {
+    match error {
+        // Somebody else took the request back: it is not to be had, as if its time had run out.
+        Error::Held(_) | Error::Busy { .. } | Error::Cancelled => Status::InUse,
+        // What nobody knows is not the caller's, whether it ever was or not. Events that are gone are lost to a watcher.
+        Error::Ended(_) | Error::NotFound { .. } | Error::Gone => Status::Lost,
+        Error::Invalid { .. } => Status::Usage,
+        Error::NotAllowed { .. } => Status::NotAllowed,
+        Error::ServerUnavailable(_) => Status::Unavailable,
+        _ => Status::Broken,
     }
 }
 
 /// What a refusal of the operating system means.
-fn of_io(error: &io::Error) -> Status {
+pub fn of_io(error: &io::Error) -> Status {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Status::NotAllowed,
         _ => Status::Broken,
@@ -80,7 +119,7 @@ fn of_folder(error: &FolderError) -> Status {
 }
 
 /// A file that is not there was named wrongly.
-fn of_secret_file(error: &SecretFileError) -> Status {
+pub fn of_secret_file(error: &SecretFileError) -> Status {
     match error {
         SecretFileError::Unreadable { source, .. } if of_io(source) == Status::NotAllowed => {
             Status::NotAllowed
