@@ -75,12 +75,14 @@ pub enum Ended {
     Lost,
     /// The server ended it, because its time had run out there.
     Expired,
-    /// Somebody broke it, with this reason.
+    /// Somebody broke it, with this reason; empty where the server did not pass it on.
     Broken(String),
     /// The session that it lived by is over.
     SessionClosed,
     /// Owner, lease and token do not belong together.
     Stale,
+    /// The server does not know it, or not any more.
+    Forgotten,
 }
 
 /// A server that could not be asked.
@@ -182,9 +184,11 @@ impl fmt::Display for Ended {
             Ended::Released => f.write_str("the lease was released"),
             Ended::Lost => f.write_str("the lease is lost: no renewal was confirmed in time"),
             Ended::Expired => f.write_str("the lease has expired"),
+            Ended::Broken(reason) if reason.is_empty() => f.write_str("the lease was broken"),
             Ended::Broken(reason) => write!(f, "the lease was broken: {reason}"),
             Ended::SessionClosed => f.write_str("the session that the lease lived by is over"),
             Ended::Stale => f.write_str("owner, lease and token do not belong together"),
+            Ended::Forgotten => f.write_str("the server does not know the lease any more"),
         }
     }
 }

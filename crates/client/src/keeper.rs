@@ -135,6 +135,11 @@ impl Keeper {
         stuck && self.renew_at_us <= now_us
     }
 
+    /// Whether its holder has not got on for so long that it is left to run out.
+    pub fn is_stuck(&self, now_us: u64) -> bool {
+        self.progress.is_some_and(|progress| progress.is_stuck(now_us))
+    }
+
     /// Takes in an answer that speaks for the lease.
     pub fn confirm(&mut self, answer: Confirmation) -> Confirmed {
         let Confirmation { sent_us, heard_us, ttl_us, .. } = answer;
@@ -196,7 +201,7 @@ impl Keeper {
         }
         let end_us = self.until_us.unwrap_or(self.seek_until_us);
         // Without progress it is left to run out.
-        let stuck = self.progress.is_some_and(|progress| progress.is_stuck(now_us));
+        let stuck = self.is_stuck(now_us);
         if self.renew_at_us > now_us {
             Step::WaitUntil(end_us.min(self.renew_at_us))
         } else if stuck {
