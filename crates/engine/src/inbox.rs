@@ -78,6 +78,11 @@ impl<T> Inbox<T> {
         std::mem::swap(&mut state.messages, into);
     }
 
+    /// Whether nothing waits to be taken.
+    pub fn is_empty(&self) -> bool {
+        self.lock().messages.is_empty()
+    }
+
     /// Lets nothing more in; gives what is still there.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = self.lock();

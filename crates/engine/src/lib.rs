@@ -1,8 +1,8 @@
 //! In what order, and who may be told when: the engine around the state machine and the journal.
 //!
 //! [`Engine`] is a plain struct that the server's threads and the simulator drive alike: no threads, no clock, no I/O, no
-//! async. [`start`] puts real threads around it and gives a [`Handle`]. Nothing in this crate knows a wire format, and
-//! nothing decides who holds a lock: that is the state machine's.
+//! async. [`start`] puts real threads around it and gives a [`Handle`]; [`ByHand`] gives one without any. Nothing in this crate
+//! knows a wire format, and nothing decides who holds a lock: that is the state machine's.
 //!
 //! Modules in reading order, low to high.
 
@@ -32,15 +32,21 @@ mod admission;
 mod inbox;
 mod secrets;
 
-mod driver;
 mod handle;
-mod storage;
 mod stream;
+
+mod desk;
+mod storage;
+
+mod by_hand;
+mod driver;
 
 pub use admission::{AdmissionLimits, LaneLimits};
 pub use backlog::Batch;
+pub use by_hand::ByHand;
 pub use clock::{Clock, MachineClock, Reading};
-pub use driver::{DriverOptions, OnEvents, OnNotice, start};
+pub use desk::{OnEvents, OnNotice};
+pub use driver::{DriverOptions, start};
 pub use engine::{Engine, EngineOptions, Released};
 pub use handle::{Failure, Handle};
 pub use history::{History, Moment, MomentKind};

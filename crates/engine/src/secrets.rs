@@ -18,6 +18,11 @@ impl Secrets {
         Ok(Secrets(ChaCha20Rng::from_seed(seed)))
     }
 
+    /// The same secrets for the same seed: for tests, where there is nobody to keep them from.
+    pub fn from_seed(seed: u64) -> Secrets {
+        Secrets(ChaCha20Rng::seed_from_u64(seed))
+    }
+
     /// 128 bits that nobody can guess.
     pub fn draw(&mut self) -> Secret {
         Secret([self.0.next_u64(), self.0.next_u64()])

@@ -1,0 +1,147 @@
+//! Between the doors and the engine: who asked what, who is to be answered, who wants to hear of which session. The same
+//! whether threads drive the engine or somebody turns it by hand. Holds no rule of its own, and never waits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use leasehold_state_machine::answer::Reply;
+use leasehold_state_machine::command::{Attachment, Command, Request};
+
+use crate::admission::Permit;
+use crate::backlog::Batch;
+use crate::engine::{Engine, Released};
+use crate::handle::{Admitted, Asked, Shared, undelivered};
+use crate::notice::Notice;
+use crate::secrets::Secrets;
+use crate::stream::{Listeners, Way};
+use crate::withheld::{Told, Unasked};
+
+/// Hears events, and may keep them.
+pub type OnEvents = Box<dyn FnMut(Vec<Told>) + Send>;
+/// Hears notices.
+pub type OnNotice = Box<dyn FnMut(&Notice) + Send>;
+
+/// The engine and everybody who waits for its word.
+pub(crate) struct Desk {
+    pub engine: Engine,
+    pub shared: Arc<Shared>,
+    pub listeners: Listeners,
+    pub on_notice: OnNotice,
+    secrets: Secrets,
+    /// Who is to be answered.
+    calls: HashMap<Attachment, Call>,
+    arrivals: Vec<Request>,
+    on_events: OnEvents,
+}
+
+/// A call that waits for its answer.
+struct Call {
+    way: Way,
+    /// Given back when the call stands in line: the line has a bound of its own.
+    permit: Option<Permit>,
+    is_acquire: bool,
+}
+
+impl Desk {
+    pub fn new(
+        engine: Engine,
+        shared: Arc<Shared>,
+        secrets: Secrets,
+        on_events: OnEvents,
+        on_notice: OnNotice,
+    ) -> Desk {
+        Desk {
+            engine,
+            shared,
+            listeners: Listeners::default(),
+            on_notice,
+            secrets,
+            calls: HashMap::new(),
+            arrivals: Vec::new(),
+            on_events,
+        }
+    }
+
+    /// Takes in a request that wants an answer, for the next turn.
+    pub fn enter(&mut self, asked: Asked) {
+        let Asked { admitted, way } = asked;
+        let Admitted { attachment, arrived_raw_us, command, permit } = admitted;
+        let is_acquire = matches!(command, Command::Acquire(_));
+        self.calls.insert(attachment, Call { way, permit: Some(permit), is_acquire });
+        self.arrive(attachment, arrived_raw_us, command);
+    }
+
+    /// Takes in something that has no answer, for the next turn.
+    pub fn arrive(&mut self, attachment: Attachment, arrived_raw_us: u64, command: Command) {
+        let secret = self.secrets.draw();
+        self.arrivals.push(Request { attachment, arrived_raw_us, secret, command });
+    }
+
+    /// Whether somebody waits for the next turn already.
+    pub fn has_arrivals(&self) -> bool {
+        !self.arrivals.is_empty()
+    }
+
+    /// One turn with everything that was taken in.
+    pub fn turn(&mut self) {
+        self.engine.turn(self.shared.clock.read(), &mut self.arrivals);
+    }
+
+    /// Answers nobody any more: whoever waits is told that the server is stopping.
+    pub fn dismiss(&mut self) {
+        self.calls.clear();
+    }
+
+    /// Gives the journal its next batch, and everybody what may leave. Says whether anything but a batch did.
+    pub fn hand_over(&mut self, append: impl FnOnce(Batch)) -> bool {
+        // The disk first: it takes longest.
+        if let Some(batch) = self.engine.take_batch() {
+            append(batch);
+        }
+        let Released { queued, gone, unasked, replies, events } = self.engine.released();
+        let anything = !(unasked.is_empty() && replies.is_empty() && events.is_empty());
+        for attachment in queued {
+            if let Some(call) = self.calls.get_mut(&attachment) {
+                call.permit = None;
+            }
+        }
+        for attachment in gone {
+            self.calls.remove(&attachment);
+        }
+        for news in unasked {
+            match news {
+                Unasked::Queued(notice) => {
+                    if let Some(call) = self.calls.get(&notice.to) {
+                        call.way.say_queued(notice.position);
+                    }
+                }
+                Unasked::Ended(notice) => self.listeners.say_ended(&notice),
+            }
+        }
+        // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
+        // watches from a number that he was told finds it known.
+        if !events.is_empty() {
+            (self.on_events)(events);
+        }
+        for reply in replies {
+            self.answer(reply);
+        }
+        for notice in self.engine.take_notices() {
+            (self.on_notice)(&notice);
+        }
+        anything
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        let Some(Call { way, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
+        // Whoever hears the answer may ask again at once.
+        drop(permit);
+        if let Some(outcome) = way.send(reply.outcome)
+            && is_acquire
+            && let Some(lease) = undelivered(&outcome)
+        {
+            let arrived_raw_us = self.shared.clock.raw_us();
+            self.arrive(reply.to, arrived_raw_us, Command::Abandon { lease });
+        }
+    }
+}
