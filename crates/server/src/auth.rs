@@ -71,16 +71,10 @@ impl Tokens {
         let (bytes, Exposed(exposed)) = secret_file::read(path).map_err(TokensError::File)?;
         let mut tokens = Vec::new();
         let mut short = false;
-        for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            let token = without_comment(line).trim_ascii();
-            if token.is_empty() {
-                continue;
-            }
-            if token.len() > TOKEN_BYTES_MAX || !token.iter().all(u8::is_ascii_graphic) {
-                return Err(TokensError::Malformed { path: path.to_owned(), line: at + 1 });
-            }
+        for token in tokens_of(path, &bytes) {
+            let token = token?;
             short |= token.len() < TOKEN_BYTES_ADVISED;
-            tokens.push(*blake3::hash(token).as_bytes());
+            tokens.push(*blake3::hash(token.as_bytes()).as_bytes());
         }
         match tokens.len() {
             0 => return Err(TokensError::None(path.to_owned())),
@@ -108,6 +102,26 @@ impl Tokens {
         let none = Choice::from(0);
         self.0.iter().fold(none, |found, token| found | token.ct_eq(shown.as_bytes())).into()
     }
+}
+
+/// The first token of such a file, for a client to show.
+pub fn first_token(path: &Path) -> Result<String, TokensError> {
+    let (bytes, _) = secret_file::read(path).map_err(TokensError::File)?;
+    let first = tokens_of(path, &bytes).next();
+    first.unwrap_or_else(|| Err(TokensError::None(path.to_owned()))).map(str::to_owned)
+}
+
+fn tokens_of<'a>(path: &'a Path, bytes: &'a [u8]) -> impl Iterator<Item = Result<&'a str, TokensError>> {
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    lines
+        .map(|(at, line)| (at, without_comment(line).trim_ascii()))
+        .filter(|(_, token)| !token.is_empty())
+        .map(|(at, token)| {
+            let token = str::from_utf8(token).ok().filter(|token| {
+                token.len() <= TOKEN_BYTES_MAX && token.bytes().all(|byte| byte.is_ascii_graphic())
+            });
+            token.ok_or_else(|| TokensError::Malformed { path: path.to_owned(), line: at + 1 })
+        })
 }
 
 fn without_comment(line: &[u8]) -> &[u8] {
@@ -207,6 +221,7 @@ mod tests {
             file(b"# ours\n\n  alpha-token-000001  \r\nbeta#token=000002 # for backups\n\t\n#gamma\n");
         let tokens = Tokens::read(&path).unwrap();
         assert_eq!(tokens.count(), 2);
+        assert_eq!(first_token(&path).unwrap(), "alpha-token-000001");
         for token in ["alpha-token-000001", "beta#token=000002"] {
             assert!(tokens.admit(token.as_bytes()));
         }
@@ -225,6 +240,7 @@ mod tests {
         let (_folder, path) = file(&[b'x'; TOKEN_BYTES_MAX + 1]);
         assert!(matches!(Tokens::read(&path), Err(TokensError::Malformed { line: 1, .. })));
         let (_folder, path) = file(b"# nothing\n\n");
+        assert!(matches!(first_token(&path), Err(TokensError::None(_))));
         assert!(matches!(Tokens::read(&path), Err(TokensError::None(_))));
         let (_folder, path) = file("token\n".repeat(TOKENS_MAX + 1).as_bytes());
         assert!(matches!(Tokens::read(&path), Err(TokensError::TooMany(_))));
