@@ -121,13 +121,7 @@ impl<M: Message + Default> Inbound<M> {
         }
     }
 
-    /// The next message; none when the client has no more. Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<M, Denial>> {
-        std::future::poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// The next message, when it is there.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<M, Denial>>> {
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<M, Denial>>> {
         loop {
             match self.take() {
                 Ok(None) => {}
@@ -183,6 +177,15 @@ impl<M: Message + Default> Inbound<M> {
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(self.within)));
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(malformed("the message did not arrive in time"))
+    }
+}
+
+/// Ends when the client has no more. Nothing is lost when somebody waits for the next message and gives up.
+impl<M: Message + Default> Stream for Inbound<M> {
+    type Item = Result<M, Denial>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_message(cx)
     }
 }
 

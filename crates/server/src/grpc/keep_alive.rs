@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt};
 use hyper::body::Incoming;
 use leasehold_protocol::v1;
 

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::stream;
+use futures_util::stream::{self, Stream, StreamExt};
 use hyper::body::Incoming;
-use leasehold_engine::{Heard, Stream};
+use leasehold_engine::Heard;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
 use leasehold_protocol::v1::outcome::What as Told;
@@ -32,11 +32,24 @@ const OWN_DOING_RETRY_MS: u64 = 10;
 
 /// Answers a stream of operations until the client has no more and everything is answered.
 pub fn answer(door: &Arc<Door>, body: Incoming, within: Duration) -> Result<GrpcReply, Denial> {
+    let groups = Inbound::new(body, GROUP_BYTES_MAX, within, door.unfinished());
+    let outcomes = converse(door, groups)?;
+    Ok(frame::many(outcomes.map(|group| group.map_err(|denial| refused::status(&denial)))))
+}
+
+/// The same for groups that came by any way. Ends after its first denial.
+pub fn converse<G>(
+    door: &Arc<Door>,
+    groups: G,
+) -> Result<impl Stream<Item = Result<v1::OutcomeGroup, Denial>> + Send + use<G>, Denial>
+where
+    G: Stream<Item = Result<v1::OperationGroup, Denial>> + Send + Unpin,
+{
     let conversation = Conversation {
         engine: door.serving()?.stream(),
         stages: door.stages(),
         stopping: false,
-        inbound: Some(Inbound::new(body, GROUP_BYTES_MAX, within, door.unfinished())),
+        inbound: Some(groups),
         door: Arc::clone(door),
         in_flight_max: door.in_flight_max(),
         client: None,
@@ -47,25 +60,25 @@ pub fn answer(door: &Arc<Door>, body: Incoming, within: Duration) -> Result<Grpc
         heard: Vec::new(),
         outcomes: Vec::new(),
     };
-    Ok(frame::many(stream::unfold(Some(conversation), |state| async {
+    Ok(stream::unfold(Some(conversation), |state| async {
         let mut conversation = state?;
         Some(match conversation.next().await {
             Ok(None) => return None,
             Ok(Some(group)) => (Ok(group), Some(conversation)),
-            Err(denial) => (Err(refused::status(&denial)), None),
+            Err(denial) => (Err(denial), None),
         })
-    })))
+    }))
 }
 
 /// One stream.
-struct Conversation {
+struct Conversation<G> {
     door: Arc<Door>,
-    engine: Stream,
+    engine: leasehold_engine::Stream,
     stages: watch::Receiver<Stage>,
     /// Whether the server is stopping: nothing more is read, and what is in flight is told so.
     stopping: bool,
     /// None when the client has no more.
-    inbound: Option<Inbound<v1::OperationGroup>>,
+    inbound: Option<G>,
     in_flight_max: usize,
     /// Whose numbers these are; none before the hello.
     client: Option<ClientId>,
@@ -107,7 +120,7 @@ impl Counts {
     }
 }
 
-impl Conversation {
+impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<G> {
     /// The next group of outcomes; none at the end.
     async fn next(&mut self) -> Result<Option<v1::OutcomeGroup>, Denial> {
         loop {

@@ -1,6 +1,6 @@
 //! A watch over gRPC: the same feed as the server-sent events. A stream that the server ends says why in its status.
 
-use futures_util::stream;
+use futures_util::stream::{self, Stream, StreamExt};
 use leasehold_engine::Moment;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::watch_request::What;
@@ -16,15 +16,23 @@ use crate::wire::problem::Denial;
 
 /// Tells what happens until the client has heard enough, falls behind, or the server stops.
 pub fn answer(door: &Door, asked: v1::WatchRequest) -> Result<GrpcReply, Denial> {
+    Ok(frame::many(events(door, asked)?.map(|event| event.map_err(|denial| refused::status(&denial)))))
+}
+
+/// The same for a watcher that asked by any way. Ends after its first denial.
+pub fn events(
+    door: &Door,
+    asked: v1::WatchRequest,
+) -> Result<impl Stream<Item = Result<v1::Event, Denial>> + Send + use<>, Denial> {
     let watching = door.begin_watch(concern(asked.what)?, asked.from)?;
-    Ok(frame::many(stream::unfold(Some(watching), |state| async {
+    Ok(stream::unfold(Some(watching), |state| async {
         let mut watching = state?;
         if let Some(shown) = watching.next().await {
             return Some((Ok(event(shown.moment())), Some(watching)));
         }
         let refusal = Refusal::from(watching.ending()?);
-        Some((Err(refused::status(&refusal.into())), None))
-    })))
+        Some((Err(refusal.into()), None))
+    }))
 }
 
 fn concern(what: Option<What>) -> Result<Concern, Invalid> {

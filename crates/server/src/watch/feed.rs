@@ -115,16 +115,21 @@ impl Feed {
     /// Passes events on until the intake ends. For a thread of its own.
     pub fn follow(&self) {
         while self.intake.wait() {
-            // In slices, so that whoever begins to watch meanwhile does not wait for all of it.
-            while self.pass_on(FEED_SLICE) {}
+            self.pass_all_on();
         }
+    }
+
+    /// Passes on everything that lies in the intake.
+    pub fn pass_all_on(&self) {
+        // In slices, so that whoever begins to watch meanwhile does not wait for all of it.
+        while self.pass_on(FEED_SLICE) {}
     }
 
     /// Begins to watch: after the event `from`, or with what happens next.
     pub fn watch(self: &Arc<Self>, concern: Concern, from: Option<Seq>) -> Result<Watching, NotWatching> {
         // Everything that was answered before this call lies in the intake at least.
         if from.is_none_or(|from| from > self.through.load(Ordering::Acquire)) {
-            while self.pass_on(FEED_SLICE) {}
+            self.pass_all_on();
         }
         let mut hall = self.lock();
         if hall.closed {
