@@ -16,6 +16,9 @@ mod retry;
 
 mod wire;
 
+#[cfg(feature = "testing")]
+pub mod testing;
+
 pub use clock::Clock;
 pub use error::{Advice, Ended, Error, Held, Unavailable};
 pub use retry::RetryPolicy;

@@ -43,7 +43,8 @@ fn concern(what: Option<What>) -> Result<Concern, Invalid> {
     }
 }
 
-fn event(moment: &Moment) -> v1::Event {
+/// An event as a message.
+pub fn event(moment: &Moment) -> v1::Event {
     v1::Event {
         seq: moment.seq(),
         time: Some(shapes::moment(moment.wall_ms())),

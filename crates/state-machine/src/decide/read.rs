@@ -19,11 +19,16 @@ use crate::space::Class;
 use crate::words::Owner;
 
 impl Machine {
+    /// A lock as everybody may see it, at the time of the newest turn.
+    pub fn snapshot(&self, resource: &Resource) -> Snapshot {
+        self.snapshot_of(resource, SNAPSHOT_ENTRIES_MAX)
+    }
+
     pub(crate) fn get(&self, resource: &Resource) -> Outcome {
         if !self.space.exists(resource) {
             return Err(Refusal::NotFound("no file of ours has this inode number"));
         }
-        Ok(Answer::Snapshot(self.snapshot_of(resource, SNAPSHOT_ENTRIES_MAX)))
+        Ok(Answer::Snapshot(self.snapshot(resource)))
     }
 
     pub(crate) fn list(&self, page: &List) -> Outcome {
