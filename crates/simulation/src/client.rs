@@ -1,5 +1,6 @@
 //! A client: asks, waits, believes, renews, retries, releases, on its own drifting clock. It knows only what it was told.
-//! What it does for one lock is in `task.rs`, for its session in `session.rs`; here it begins things and hears answers.
+//! What it does for one lock is in `task.rs` and `keeping.rs`, for its session in `session.rs`; here it begins things and
+//! hears answers.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use leasehold_state_machine::answer::Outcome;
 use leasehold_state_machine::command::{Break, Command, List};
 use leasehold_state_machine::words::{Owner, RequestId};
 
-use crate::belief::LocalClock;
 use crate::faults::FaultKind;
+use crate::local_clock::LocalClock;
 use crate::network::{Call, CallId, Network, Purpose};
 use crate::session::Session;
 use crate::task::Task;
@@ -22,8 +23,8 @@ pub enum Alarm {
     Begin,
     /// A call has had no answer for long enough.
     Timeout(CallId),
-    /// A task's lease wants a renewal.
-    Renew {
+    /// The keeper of a task's lease has something to say.
+    Tend {
         /// The task.
         task: u64,
         /// Counts; an older alarm is void.
@@ -41,7 +42,7 @@ pub enum Alarm {
         /// Counts; an older alarm is void.
         round: u64,
     },
-    /// The session wants a heartbeat.
+    /// The session's keeper has something to say.
     Heartbeat {
         /// Counts; an older alarm is void.
         round: u64,
@@ -130,9 +131,13 @@ impl Client {
         call
     }
 
-    /// Sets an alarm so many microseconds of its own clock from now.
+    /// Sets an alarm so many microseconds of its own clock from now. A starved program hears it late.
     pub fn wake_after(&self, world: &mut World, local_us: u64, alarm: Alarm) {
-        let at_us = self.clock.real_us(self.local_us(world) + local_us);
+        let mut at_us = self.clock.real_us(self.local_us(world) + local_us);
+        if world.unlucky(world.weather.late_alarm) {
+            world.count(FaultKind::LateAlarm);
+            at_us += world.random.between(1_000, 3_000_000);
+        }
         world.at(at_us, Happening::Alarm { client: self.number, alarm });
     }
 
@@ -141,11 +146,13 @@ impl Client {
         match alarm {
             Alarm::Begin => self.begin(world, network),
             Alarm::Timeout(id) => {
-                if network.is_open(id) {
+                let Some(call) = network.peek(id) else { return };
+                let beside = call.purpose == Purpose::Acquire;
+                if !(beside && self.asks_beside(world, network, call.task, id)) {
                     self.no_answer(world, network, id, true);
                 }
             }
-            Alarm::Renew { task, round } => self.renew_is_due(world, network, task, round),
+            Alarm::Tend { task, round } => self.tend_again(world, network, task, round),
             Alarm::HoldOver { task } => self.hold_is_over(world, network, task),
             Alarm::Again { task, round } => self.try_again(world, network, task, round),
             Alarm::Heartbeat { round } => self.heartbeat(world, network, round),
@@ -221,7 +228,7 @@ impl Client {
             Purpose::Renew => self.renew_answered(world, network, call.task, sent_us, outcome),
             Purpose::Release | Purpose::Cancel => self.end_answered(world, call.task, outcome),
             Purpose::Open => self.open_answered(world, network, sent_us, outcome),
-            Purpose::KeepAlive => self.heartbeat_answered(world, sent_us, outcome),
+            Purpose::KeepAlive => self.heartbeat_answered(world, network, sent_us, outcome),
             Purpose::Close => self.session = None,
             Purpose::Break => {
                 let forced =
@@ -248,7 +255,7 @@ impl Client {
             format!("call {id} {}", if hang_up { "is given up" } else { "lost its connection" })
         });
         match call.purpose {
-            Purpose::Acquire => self.acquire_failed(world, network, call.task),
+            Purpose::Acquire => self.acquire_failed(world, network, call.task, id),
             Purpose::Release | Purpose::Cancel => self.end_failed(world, call.task),
             Purpose::Open => self.open_failed(world, network),
             Purpose::Close => self.close_failed(world, network),

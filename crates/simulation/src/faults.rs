@@ -64,6 +64,8 @@ kinds! {
     LostReply = "lost replies",
     /// A request arrived seconds late.
     DelayedRequest = "late requests",
+    /// A reply arrived seconds late.
+    DelayedReply = "late replies",
     /// A request arrived twice.
     DuplicatedRequest = "doubled requests",
     /// A connection's end was noticed seconds late.
@@ -74,6 +76,8 @@ kinds! {
     LostClose = "lost closes",
     /// A client stood still.
     ClientPause = "client pauses",
+    /// A client's alarm went off late.
+    LateAlarm = "late alarms",
     /// A holder went away without a word.
     ClientDeath = "client deaths",
     /// An operator broke a lease with force.
@@ -134,6 +138,8 @@ pub struct Weather {
     pub lost_reply: u64,
     /// Requests late.
     pub delayed: u64,
+    /// Replies late.
+    pub delayed_reply: u64,
     /// Requests doubled.
     pub duplicated: u64,
     /// Closes noticed late.
@@ -148,6 +154,8 @@ pub struct Weather {
     pub died_in_chore: u64,
     /// Deaths at start.
     pub died_opening: u64,
+    /// Alarms of clients that go off late.
+    pub late_alarm: u64,
     /// Holders that go away without a word.
     pub client_death: u64,
 }
@@ -211,6 +219,7 @@ impl Plan {
             lost_request: rate(60),
             lost_reply: rate(60),
             delayed: rate(30),
+            delayed_reply: rate(30),
             duplicated: rate(60),
             late_close: rate(600),
             lost_close: rate(200),
@@ -218,6 +227,7 @@ impl Plan {
             hung_sync: rate(4),
             died_in_chore: rate(200),
             died_opening: rate(300),
+            late_alarm: rate(20),
             client_death: rate(200),
         };
         // A few runs are long enough for old answers to be forgotten.

@@ -1,13 +1,15 @@
 //! Is it all true under every fault? One seed, one run, the same bytes every time.
 //!
-//! The engine struct and the file journal are the server's own; time, network, disk and clients are simulated. There is
-//! no real clock, no thread and no system randomness inside a run. What must hold is in `invariants/`, one file each.
+//! The engine struct and the file journal are the server's own, and what clients believe is told by the SDK's own keeper;
+//! time, network, disk and the rest of the clients are simulated. There is no real clock, no thread and no system
+//! randomness inside a run. What must hold is in `invariants/`, one file each.
 //!
 //! Modules in reading order, low to high.
 
 #![forbid(unsafe_code)]
 
 mod faults;
+mod local_clock;
 mod plant;
 mod random;
 mod trace;
@@ -24,10 +26,10 @@ mod story;
 
 mod node;
 
-mod belief;
 mod workload;
 
 mod client;
+mod keeping;
 mod session;
 mod task;
 
@@ -37,4 +39,4 @@ pub mod command;
 
 pub use faults::{FaultKind, Tally};
 pub use plant::Plant;
-pub use run::{Outcome, run, run_planted};
+pub use run::{Outcome, run, run_heeding};

@@ -116,7 +116,12 @@ impl Network {
             world.tell("network", || format!("loses the reply to call {id}"));
             return;
         }
-        let way_us = way_us(world);
+        let mut way_us = way_us(world);
+        if world.unlucky(world.weather.delayed_reply) {
+            world.count(FaultKind::DelayedReply);
+            way_us += world.random.between(20_000, 20_000_000);
+            world.tell("network", || format!("delays the reply to call {id} by {way_us} us"));
+        }
         world.after(way_us, Happening::ReplyArrives(id, Box::new(outcome)));
     }
 
@@ -134,11 +139,6 @@ impl Network {
     /// A call under way.
     pub fn peek(&self, id: CallId) -> Option<Call> {
         self.calls.get(&id).cloned()
-    }
-
-    /// Whether a call is still under way.
-    pub fn is_open(&self, id: CallId) -> bool {
-        self.calls.contains_key(&id)
     }
 }
 

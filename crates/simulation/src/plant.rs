@@ -10,6 +10,10 @@ pub enum Plant {
     LyingDisk,
     /// Clients count a lease from the arrival of the answer, not from the sending of the request.
     BeliefFromArrival,
+    /// Clients count a lease from the last sending of its request, not from that of the attempt which is answered.
+    BeliefFromRetry,
+    /// A client that has lost a lease believes in it again when a renewal succeeds late.
+    LateSuccessRevives,
     /// A client takes no notice of half the TTL: it believes until the very deadline it was told.
     BeliefToDeadline,
     /// After a restart the boot clock reads more than it should, and the wall clock agrees.

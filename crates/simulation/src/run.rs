@@ -1,10 +1,10 @@
 //! One seed, one run: a time of faults in which nothing may ever be wrong, then a time without, in which everything must
 //! come to a good end.
 
-use crate::belief::LocalClock;
 use crate::client::{Alarm, Client};
 use crate::faults::{Disaster, FaultKind, Plan, Tally};
 use crate::invariants::{Left, Violation};
+use crate::local_clock::LocalClock;
 use crate::network::Network;
 use crate::node::{Death, Moment, Node};
 use crate::plant::Plant;
@@ -32,14 +32,18 @@ pub struct Outcome {
 
 /// Runs one seed.
 pub fn run(seed: u64, trace: bool) -> Outcome {
-    run_planted(seed, trace, None)
+    run_with(seed, trace, None)
 }
 
-/// Runs one seed with a bug put in on purpose.
-pub fn run_planted(seed: u64, trace: bool, plant: Option<Plant>) -> Outcome {
+/// Runs one seed with a bug put in on purpose, and heeds one invariant alone: whatever else is wrong, it must see for itself.
+pub fn run_heeding(seed: u64, plant: Plant, invariant: &'static str) -> Outcome {
+    run_with(seed, false, Some((plant, invariant)))
+}
+
+fn run_with(seed: u64, trace: bool, planted: Option<(Plant, &'static str)>) -> Outcome {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
-    let mut world = World::new(random, plan.weather.clone(), Trace::new(trace), plant);
+    let mut world = World::new(random, plan.weather.clone(), Trace::new(trace), planted);
     world.pace = plan.pace;
     world.tell("run", || format!("seed {seed}: {plan:?}"));
     let node = Node::new(&mut world, &plan);

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use leasehold_client::keeper::{Keeper, Renewal, Step};
 use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::ids::SessionId;
 use leasehold_state_machine::words::{Metadata, RequestId, Ttl};
 
-use crate::belief::{Belief, Confirmation};
 use crate::client::{Alarm, Client};
+use crate::keeping::Terms;
 use crate::network::{Network, Purpose};
 use crate::workload;
 use crate::world::World;
@@ -22,7 +23,7 @@ pub struct Session {
     ttl: Ttl,
     request_id: RequestId,
     id: Option<SessionId>,
-    belief: Belief,
+    keeper: Keeper,
     seen: Option<u64>,
     /// Tokens it was told have ended. An answer that was under way meanwhile may still grant one of them, and after
     /// `seen` no heartbeat names it again.
@@ -51,7 +52,7 @@ impl Client {
             ttl: workload::ttl(&mut world.random),
             request_id,
             id: None,
-            belief: Belief::default(),
+            keeper: Keeper::new(Renewal::Timetable),
             seen: None,
             ended: BTreeSet::new(),
             round: 0,
@@ -99,54 +100,66 @@ impl Client {
                 let last_us =
                     if world.healing { 1_000_000 } else { world.random.between(500_000, 40_000_000) };
                 self.wake_after(world, last_us, Alarm::EndSession { round: number });
-                self.heard_from(world, sent_us, view.renew_after_ms, view.stop_after_ms);
-                let late = self.session.as_ref().is_some_and(|session| !session.belief.is_begun());
-                if late {
-                    self.beat(world, network);
-                }
+                self.heard_from(world, network, sent_us, Terms::from(&view));
             }
             _ => self.session = None,
         }
     }
 
-    /// An answer confirms the session; gives the alarm for the next heartbeat.
-    fn heard_from(&mut self, world: &mut World, sent_us: u64, renew_after_ms: u64, stop_after_ms: u64) {
-        let now_us = self.local_us(world);
+    /// An answer confirms the session.
+    fn heard_from(&mut self, world: &mut World, network: &mut Network, sent_us: u64, terms: Terms) {
+        let heard_us = self.local_us(world);
         let Some(session) = &mut self.session else { return };
-        let _ = session.belief.confirm(Confirmation { sent_us, now_us, stop_after_us: stop_after_ms * 1000 });
-        session.round += 1;
-        let round = session.round;
-        let next_us = (sent_us + renew_after_ms * 1000).saturating_sub(now_us);
-        self.wake_after(world, next_us, Alarm::Heartbeat { round });
+        session.keeper.confirm(terms.confirmation(sent_us, heard_us));
+        self.tend_session(world, network);
     }
 
-    /// A heartbeat is due, or is to be repeated.
-    pub fn heartbeat(&mut self, world: &mut World, network: &mut Network, round: u64) {
+    /// Does what the session's keeper says, and comes back when it has more to say.
+    fn tend_session(&mut self, world: &mut World, network: &mut Network) {
         let now_us = self.local_us(world);
-        let Some(session) = self.session.as_ref().filter(|session| session.round == round) else { return };
-        if session.closing || session.id.is_none() {
-            return;
-        }
-        if session.belief.is_begun() && !session.belief.holds(now_us) {
-            world.tell(&self.name, || "has lost its session".into());
-            self.close(world, network);
-        } else {
+        let Some(session) = self.session.as_mut().filter(|session| !session.closing) else { return };
+        if session.keeper.step(now_us) == Step::Renew {
+            session.keeper.renewal_sent(now_us);
             self.beat(world, network);
+        }
+        let Some(session) = &mut self.session else { return };
+        match session.keeper.step(now_us) {
+            Step::Renew => unreachable!("a heartbeat that was sent is not repeated at once"),
+            Step::WaitUntil(at_us) => {
+                session.round += 1;
+                let alarm = Alarm::Heartbeat { round: session.round };
+                self.wake_after(world, at_us - now_us, alarm);
+            }
+            Step::Lost => {
+                world.tell(&self.name, || "has lost its session".into());
+                self.close(world, network);
+            }
+        }
+    }
+
+    /// An alarm set for the session's keeper.
+    pub fn heartbeat(&mut self, world: &mut World, network: &mut Network, round: u64) {
+        if self.session.as_ref().is_some_and(|session| session.round == round && session.id.is_some()) {
+            self.tend_session(world, network);
         }
     }
 
     fn beat(&mut self, world: &mut World, network: &mut Network) {
-        let Some(session) = &mut self.session else { return };
+        let Some(session) = &self.session else { return };
         let Some(id) = session.id else { return };
-        session.round += 1;
-        let (round, ttl_us, seen) = (session.round, session.ttl.us(), session.seen);
-        let command = Command::KeepAlive { session: id, seen };
-        self.send(world, network, (0, Purpose::KeepAlive), command, ttl_us.max(500_000));
-        self.wake_after(world, (ttl_us / 24).max(20_000), Alarm::Heartbeat { round });
+        let command = Command::KeepAlive { session: id, seen: session.seen };
+        let patience_us = session.ttl.us().max(500_000);
+        self.send(world, network, (0, Purpose::KeepAlive), command, patience_us);
     }
 
     /// An answer to a heartbeat: it confirms every lease of the session that it does not name as ended.
-    pub fn heartbeat_answered(&mut self, world: &mut World, sent_us: u64, outcome: Outcome) {
+    pub fn heartbeat_answered(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        sent_us: u64,
+        outcome: Outcome,
+    ) {
         let Some(session) = &mut self.session else { return };
         match outcome {
             Ok(Answer::Session(view)) => {
@@ -166,10 +179,10 @@ impl Client {
                     if self.has_ended(token) {
                         self.forget_task(world, number);
                     } else {
-                        let _ = self.believe(world, number, sent_us, view.stop_after_ms);
+                        self.confirmed(world, network, number, sent_us, Terms::from(&view));
                     }
                 }
-                self.heard_from(world, sent_us, view.renew_after_ms, view.stop_after_ms);
+                self.heard_from(world, network, sent_us, Terms::from(&view));
             }
             Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => {}
             _ => {

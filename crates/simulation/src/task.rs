@@ -1,18 +1,17 @@
-//! What a client does for one lock: ask for it, stand in line, come back with the same id, hold, renew, stop in time,
-//! give it back, or vanish.
+//! What a client does for one lock: ask for it, stand in line, come back with the same id, hold, give it back, or vanish.
+//! How it keeps it meanwhile is in `keeping.rs`.
 
+use leasehold_client::keeper::{Keeper, Renewal};
 use leasehold_state_machine::answer::{Answer, LeaseView, Outcome, Refusal};
 use leasehold_state_machine::command::{Acquire, Command, Proof, Renew};
 use leasehold_state_machine::ids::{LeaseId, SessionId};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Metadata, RequestId, Wait};
 
-use crate::belief::{Belief, Confirmation, Confirmed};
 use crate::client::{Alarm, Client};
 use crate::faults::FaultKind;
-use crate::invariants;
+use crate::keeping::Terms;
 use crate::network::{CallId, Network, Purpose};
-use crate::plant::Plant;
 use crate::workload::{self, Wish};
 use crate::world::World;
 
@@ -22,18 +21,24 @@ const TRIES_MAX: u64 = 6;
 /// One lock that a client wants or has.
 #[derive(Debug)]
 pub struct Task {
-    wish: Wish,
+    pub(crate) wish: Wish,
     request_id: Option<RequestId>,
     pub(crate) session: Option<SessionId>,
-    phase: Phase,
+    pub(crate) phase: Phase,
     tries: u64,
-    round: u64,
-    lease: Option<Held>,
-    belief: Belief,
+    /// Counts the alarms; an older one is void.
+    pub(crate) round: u64,
+    /// The first and the newest attempt of its request.
+    attempts: Option<(CallId, CallId)>,
+    /// When something was last sent for it.
+    pub(crate) sent_us: u64,
+    pub(crate) lease: Option<Held>,
+    pub(crate) keeper: Keeper,
 }
 
+/// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     /// Asks, or stands in line.
     Asking,
     /// Has it, and renews.
@@ -42,11 +47,12 @@ enum Phase {
     Ending,
 }
 
+/// A lease that a client was told of.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    id: LeaseId,
-    token: u64,
-    ttl_us: u64,
+pub(crate) struct Held {
+    pub(crate) id: LeaseId,
+    pub(crate) token: u64,
+    pub(crate) ttl_us: u64,
 }
 
 impl Client {
@@ -56,6 +62,9 @@ impl Client {
         let session = self.session_id().filter(|_| world.random.chance(700));
         let request_id = wish.with_id.then(|| self.fresh_id());
         let number = self.fresh();
+        // Mostly the session's heartbeat speaks for what is under it.
+        let by_heartbeat = session.is_some() && !number.is_multiple_of(5);
+        let renewal = if by_heartbeat { Renewal::Never } else { wish.renewal };
         let task = Task {
             wish,
             request_id,
@@ -63,16 +72,20 @@ impl Client {
             phase: Phase::Asking,
             tries: 0,
             round: 0,
+            attempts: None,
+            sent_us: 0,
             lease: None,
-            belief: Belief::default(),
+            keeper: Keeper::new(renewal),
         };
         self.tasks.insert(number, task);
         self.ask(world, network, number);
     }
 
     fn ask(&mut self, world: &mut World, network: &mut Network, number: u64) {
+        let sent_us = self.local_us(world);
         let Some(task) = self.tasks.get_mut(&number) else { return };
         task.tries += 1;
+        task.sent_us = sent_us;
         let wait = Wait::from_ms(task.wish.wait_ms).unwrap_or_default();
         let command = Command::Acquire(Acquire {
             resource: task.wish.resource.clone(),
@@ -89,14 +102,40 @@ impl Client {
             // An impatient one hangs up and comes back for its place.
             patience_us = world.random.between(1_000, 2_000_000);
         }
-        self.send(world, network, (number, Purpose::Acquire), command, patience_us);
+        let call = self.send(world, network, (number, Purpose::Acquire), command, patience_us);
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.attempts = Some((task.attempts.map_or(call, |(first, _)| first), call));
+        }
+    }
+
+    /// Some ask again for their place and go on listening: whichever attempt is answered counts from its own sending.
+    pub fn asks_beside(
+        &mut self,
+        world: &mut World,
+        network: &mut Network,
+        number: u64,
+        call: CallId,
+    ) -> bool {
+        let Some(task) = self.tasks.get(&number).filter(|task| task.phase == Phase::Asking) else {
+            return false;
+        };
+        let newest = task.attempts.is_some_and(|(_, newest)| newest == call);
+        if !newest || task.request_id.is_none() || task.tries >= TRIES_MAX || !world.unlucky(300) {
+            return false;
+        }
+        self.wake_after(world, 5_000_000, Alarm::Timeout(call));
+        self.ask(world, network, number);
+        true
     }
 
     /// An attempt had no answer.
-    pub fn acquire_failed(&mut self, world: &mut World, network: &mut Network, number: u64) {
+    pub fn acquire_failed(&mut self, world: &mut World, network: &mut Network, number: u64, call: CallId) {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Asking) else {
             return;
         };
+        if task.attempts.is_none_or(|(_, newest)| newest != call) {
+            return;
+        }
         let stubborn = world.healing || (task.request_id.is_some() && task.tries < TRIES_MAX);
         if stubborn {
             let pause_us = if world.random.chance(400) { 0 } else { world.random.between(1_000, 1_000_000) };
@@ -129,12 +168,17 @@ impl Client {
         world: &mut World,
         network: &mut Network,
         number: u64,
-        (_, sent_us): (CallId, u64),
+        (call, sent_us): (CallId, u64),
         outcome: Outcome,
     ) {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Asking) else {
             return;
         };
+        // An older attempt counts if it brings the lease; all else is the newest one's to say.
+        let Some((first, newest)) = task.attempts else { return };
+        if call < first || (call != newest && outcome.is_err()) {
+            return;
+        }
         match outcome {
             Ok(Answer::Lease(view)) => self.granted(world, network, number, sent_us, &view),
             Err(Refusal::Busy { retry_ms, .. } | Refusal::Unavailable { retry_ms, .. })
@@ -142,10 +186,11 @@ impl Client {
             {
                 if world.healing {
                     task.request_id = None;
+                    task.attempts = None;
                 }
                 self.again_after(world, number, retry_ms.min(500) * 1000);
             }
-            // An older attempt of the same request; the newer one is answered. Or a copy took its place: ask again.
+            // A copy of an older attempt took its place: ask again.
             Err(Refusal::Cancelled) if task.request_id.is_some() && task.tries < TRIES_MAX => {
                 self.again_after(world, number, 10_000);
             }
@@ -154,6 +199,7 @@ impl Client {
                 let id = self.fresh_id();
                 if let Some(task) = self.tasks.get_mut(&number) {
                     task.request_id = task.request_id.is_some().then_some(id);
+                    task.attempts = None;
                     task.session = None;
                     task.wish.wait_ms = task.wish.wait_ms.max(3000);
                 }
@@ -173,7 +219,6 @@ impl Client {
         sent_us: u64,
         view: &LeaseView,
     ) {
-        let now_us = self.local_us(world);
         if self.has_ended(view.token) {
             self.tasks.remove(&number);
             return;
@@ -184,12 +229,7 @@ impl Client {
         let hold_us = if world.healing { task.wish.hold_us.min(2_000_000) } else { task.wish.hold_us };
         let (id, resource) = (task.request_id.clone(), task.wish.resource.clone());
         self.wake_after(world, hold_us, Alarm::HoldOver { task: number });
-        // After a long wait a client confirms first: its clock may have drifted too far over the wait.
-        if now_us.saturating_sub(sent_us) > 10 * view.ttl.us() {
-            self.renew_now(world, network, number);
-        } else {
-            self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
-        }
+        self.confirmed(world, network, number, sent_us, Terms::from(view));
         if let Some(id) = id
             && world.unlucky(30)
         {
@@ -216,129 +256,9 @@ impl Client {
         self.send(world, network, (0, Purpose::OtherPayload), command, 1_000_000);
     }
 
-    /// An answer confirms a lease.
-    fn confirmed(
-        &mut self,
-        world: &mut World,
-        network: &mut Network,
-        number: u64,
-        sent_us: u64,
-        (renew_after_ms, stop_after_ms): (u64, u64),
-    ) {
-        let now_us = self.local_us(world);
-        if self.believe(world, number, sent_us, stop_after_ms) == Some(Confirmed::TooLate) {
-            self.renew_now(world, network, number);
-            return;
-        }
-        let Some(task) = self.tasks.get_mut(&number) else { return };
-        task.round += 1;
-        let round = task.round;
-        let renew_us = (sent_us + renew_after_ms * 1000).saturating_sub(now_us);
-        self.wake_after(world, renew_us, Alarm::Renew { task: number, round });
-    }
-
-    /// Takes in what an answer confirms, and lets the invariants know.
-    pub fn believe(
-        &mut self,
-        world: &mut World,
-        number: u64,
-        sent_us: u64,
-        stop_after_ms: u64,
-    ) -> Option<Confirmed> {
-        let now_us = self.local_us(world);
-        let task = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Holding)?;
-        let lease = task.lease?;
-        let mut answer = Confirmation { sent_us, now_us, stop_after_us: stop_after_ms * 1000 };
-        match world.plant {
-            Some(Plant::BeliefFromArrival) => answer.sent_us = now_us,
-            Some(Plant::BeliefToDeadline) => answer.stop_after_us += lease.ttl_us / 2,
-            _ => {}
-        }
-        let confirmed = task.belief.confirm(answer);
-        if let Confirmed::Until(until_us) = confirmed {
-            let belief = invariants::Belief {
-                token: lease.token,
-                resource: task.wish.resource.clone(),
-                mode: task.wish.mode,
-                until_us: self.clock.real_us(until_us),
-                stopping_us: lease.ttl_us * 35 / 100,
-            };
-            let verdict = world.watch.believes(world.now_us, belief);
-            world.check(verdict);
-        }
-        Some(confirmed)
-    }
-
     /// The token of a task's lease, if it has one.
     pub fn token_of(&self, number: u64) -> Option<u64> {
         Some(self.tasks.get(&number)?.lease?.token)
-    }
-
-    fn renew_now(&mut self, world: &mut World, network: &mut Network, number: u64) {
-        let Some(task) = self.tasks.get_mut(&number) else { return };
-        let Some(lease) = task.lease else { return };
-        let mut renew = Renew { proof: self.proof(number, lease), ttl: None, metadata: None };
-        let Some(task) = self.tasks.get_mut(&number) else { return };
-        if task.session.is_none() && world.random.chance(120) {
-            renew.ttl = Some(workload::ttl(&mut world.random));
-        }
-        if world.random.chance(40) {
-            renew.metadata = Some(workload::metadata(&mut world.random));
-        }
-        task.round += 1;
-        let round = task.round;
-        let repeat_us = (lease.ttl_us / 24).max(20_000);
-        let command = if task.session.is_none() && number.is_multiple_of(4) {
-            // A lease's own session can be kept alive like any other.
-            Command::KeepAlive { session: SessionId::Own(lease.id), seen: None }
-        } else {
-            Command::Renew(renew)
-        };
-        self.send(world, network, (number, Purpose::Renew), command, lease.ttl_us.max(500_000));
-        self.wake_after(world, repeat_us, Alarm::Renew { task: number, round });
-    }
-
-    /// A renewal is due, or is to be repeated.
-    pub fn renew_is_due(&mut self, world: &mut World, network: &mut Network, number: u64, round: u64) {
-        let now_us = self.local_us(world);
-        let Some(task) = self.tasks.get(&number) else { return };
-        if task.phase != Phase::Holding || task.round != round {
-            return;
-        }
-        if task.belief.is_begun() && !task.belief.holds(now_us) {
-            // Lost: the holder has stopped, and the client gives back what may be left.
-            world.tell(&self.name, || format!("has lost the lease of its task {number}"));
-            self.give_back(world, network, number);
-        } else if task.session.is_none() || task.tries.is_multiple_of(5) {
-            self.renew_now(world, network, number);
-        }
-    }
-
-    /// An answer to a renewal.
-    pub fn renew_answered(
-        &mut self,
-        world: &mut World,
-        network: &mut Network,
-        number: u64,
-        sent_us: u64,
-        outcome: Outcome,
-    ) {
-        let Some(task) = self.tasks.get_mut(&number).filter(|task| task.phase == Phase::Holding) else {
-            return;
-        };
-        match outcome {
-            Ok(Answer::Lease(view)) => {
-                if let Some(lease) = &mut task.lease {
-                    lease.ttl_us = view.ttl.us();
-                }
-                self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
-            }
-            Ok(Answer::Session(view)) => {
-                self.confirmed(world, network, number, sent_us, (view.renew_after_ms, view.stop_after_ms));
-            }
-            Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => {}
-            _ => self.forget_task(world, number),
-        }
     }
 
     /// It has had the lock for long enough.
@@ -361,12 +281,12 @@ impl Client {
     }
 
     /// Stops, and gives the lock back: by release or, with an id, by taking the request back.
-    fn give_back(&mut self, world: &mut World, network: &mut Network, number: u64) {
+    pub fn give_back(&mut self, world: &mut World, network: &mut Network, number: u64) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
         let Some(lease) = task.lease else { return self.take_back(world, network, number) };
         task.phase = Phase::Ending;
         task.tries += 1;
-        world.watch.stops(lease.token);
+        world.watch.stops(world.now_us, lease.token);
         if task.request_id.is_some() && world.random.chance(150) {
             self.take_back(world, network, number);
             return;
@@ -436,11 +356,11 @@ impl Client {
     /// The lease is over, and known to be.
     pub fn forget_task(&mut self, world: &mut World, number: u64) {
         if let Some(lease) = self.tasks.remove(&number).and_then(|task| task.lease) {
-            world.watch.stops(lease.token);
+            world.watch.stops(world.now_us, lease.token);
         }
     }
 
-    fn proof(&self, number: u64, lease: Held) -> Proof {
+    pub(crate) fn proof(&self, number: u64, lease: Held) -> Proof {
         let resource = match self.tasks.get(&number) {
             Some(task) => task.wish.resource.clone(),
             None => unreachable!("a lease belongs to a task"),

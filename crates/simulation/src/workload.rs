@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_client::keeper::Renewal;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Metadata, Mode, Reason, Ttl};
 
@@ -44,6 +45,8 @@ pub struct Wish {
     pub metadata: Metadata,
     /// How long the client means to hold it.
     pub hold_us: u64,
+    /// When it renews.
+    pub renewal: Renewal,
 }
 
 /// Draws a resource.
@@ -82,6 +85,11 @@ pub fn wish(random: &mut Random) -> Wish {
         with_id: random.chance(750),
         metadata: metadata(random),
         hold_us: random.between(1_000, most_us),
+        renewal: match random.below(10) {
+            0 => Renewal::Never,
+            1 => Renewal::Every(random.between((ttl.us() / 20).max(20_000), ttl.us() / 2)),
+            _ => Renewal::Timetable,
+        },
     }
 }
 

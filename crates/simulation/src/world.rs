@@ -104,6 +104,8 @@ pub struct World {
     pub lull_until_us: u64,
     /// A bug put in on purpose.
     pub plant: Option<Plant>,
+    /// The one invariant that is heeded, if not all are.
+    heeds: Option<&'static str>,
     /// The first invariant that did not hold.
     pub violation: Option<Violation>,
     queue: BTreeMap<(u64, u64), Happening>,
@@ -112,7 +114,12 @@ pub struct World {
 
 impl World {
     /// The beginning of time.
-    pub fn new(random: Random, weather: Weather, trace: Trace, plant: Option<Plant>) -> World {
+    pub fn new(
+        random: Random,
+        weather: Weather,
+        trace: Trace,
+        planted: Option<(Plant, &'static str)>,
+    ) -> World {
         World {
             now_us: 0,
             random,
@@ -123,7 +130,8 @@ impl World {
             healing: false,
             pace: 1,
             lull_until_us: 0,
-            plant,
+            plant: planted.map(|(plant, _)| plant),
+            heeds: planted.map(|(_, invariant)| invariant),
             violation: None,
             queue: BTreeMap::new(),
             order: 0,
@@ -167,6 +175,7 @@ impl World {
     pub fn check(&mut self, verdict: Result<(), Violation>) {
         if let Err(violation) = verdict
             && self.violation.is_none()
+            && self.heeds.is_none_or(|invariant| invariant == violation.invariant)
         {
             self.trace.tell(self.now_us, "VIOLATED", || violation.to_string());
             self.violation = Some(violation);

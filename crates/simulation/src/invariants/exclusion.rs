@@ -102,12 +102,15 @@ impl Exclusion {
         self.live.clone()
     }
 
-    /// An old copy of the journal was put back; what clients believe goes on.
-    pub fn restore(&mut self, live: Live) {
+    /// An old copy of the journal was put back; what clients believe goes on. Gives the leases that live again.
+    pub fn restore(&mut self, live: Live) -> impl Iterator<Item = u64> {
         // A lease that had ended lives again. Nothing new is granted for a while, but its former holder may renew it
         // while whoever came after still believes: there only the token protects, as after a break with force.
-        self.excepted.extend(live.keys().filter(|token| !self.live.contains_key(token)));
+        let ended = |token: &u64| !self.live.contains_key(token);
+        let revived: Vec<u64> = live.keys().copied().filter(ended).collect();
+        self.excepted.extend(&revived);
         self.live = live;
+        revived.into_iter()
     }
 
     /// A client has stopped of its own accord.

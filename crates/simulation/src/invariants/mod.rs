@@ -4,6 +4,7 @@
 mod determinism;
 mod durability;
 mod exclusion;
+mod fail_fast;
 mod fencing;
 mod fifo;
 mod holder_only;
@@ -23,6 +24,7 @@ use leasehold_state_machine::event::{Event, Seq};
 use crate::ledger::{AttemptId, Ledger};
 
 pub use exclusion::Belief;
+pub use fail_fast::Holder;
 pub use progress::Left;
 
 /// An invariant that did not hold.
@@ -92,6 +94,7 @@ pub struct Watch {
     /// What went in.
     pub ledger: Ledger,
     exclusion: exclusion::Exclusion,
+    fail_fast: fail_fast::FailFast,
     fencing: fencing::Fencing,
     never_early: never_early::NeverEarly,
     durability: durability::Durability,
@@ -107,6 +110,7 @@ impl Watch {
             self.durability.committed(event)?;
             self.fencing.committed(event)?;
             self.exclusion.committed(event)?;
+            self.fail_fast.committed(event)?;
             self.never_early.committed(event)?;
             self.one_effect.committed(event, &self.ledger)?;
             self.fifo.committed(event, &self.ledger)?;
@@ -147,7 +151,7 @@ impl Watch {
 
     /// An old copy of the data directory was put back. What clients believe, and the tokens, are not taken back.
     pub fn restore(&mut self, memory: Memory) {
-        self.exclusion.restore(memory.live);
+        self.fail_fast.restore(self.exclusion.restore(memory.live));
         self.never_early = memory.never_early;
         self.durability = memory.durability;
         self.one_effect = memory.one_effect;
@@ -170,9 +174,15 @@ impl Watch {
         self.exclusion.believes(now_us, belief)
     }
 
+    /// A client's keeper has taken in an answer that speaks for a lease.
+    pub fn keeps(&mut self, now_us: u64, holder: Holder) -> Verdict {
+        self.fail_fast.keeps(now_us, holder)
+    }
+
     /// A client has stopped.
-    pub fn stops(&mut self, token: u64) {
+    pub fn stops(&mut self, now_us: u64, token: u64) {
         self.exclusion.stops(token);
+        self.fail_fast.stops(now_us, token);
     }
 
     /// Leases were ended so long after their deadline.

@@ -135,6 +135,7 @@ impl Node {
             socket: Vec::new(),
             appending: None,
             next_turn_us: None,
+            stopped_since_us: 0,
             stopped_until_us: 0,
             stalled_until_us: 0,
             last_take_us: world.now_us,

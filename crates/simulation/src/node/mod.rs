@@ -93,6 +93,7 @@ struct Process {
     /// The batch with the disk, since when, and its events.
     appending: Option<Appending>,
     next_turn_us: Option<u64>,
+    stopped_since_us: u64,
     stopped_until_us: u64,
     stalled_until_us: u64,
     last_take_us: u64,
@@ -183,9 +184,14 @@ impl Node {
         let until_us = world.now_us + for_us;
         if let Some(process) = &mut self.process {
             world.count(FaultKind::ProcessStop);
+            let begun_us =
+                if process.stopped_until_us > world.now_us { process.stopped_since_us } else { world.now_us };
+            process.stopped_since_us = begun_us;
             process.stopped_until_us = process.stopped_until_us.max(until_us);
             world.watch.ledger.standstills.push((world.now_us, until_us));
             world.tell("server", || format!("stands still for {} ms", for_us / 1000));
+            // Then it reads its sockets, whatever else is due.
+            self.turn_at(world, until_us);
         }
     }
 
