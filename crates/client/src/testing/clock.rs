@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+use super::tokio_time::{SLICE_US, TokioTime};
 use crate::clock::{Clock, Sleep};
 
 /// Where the clock begins: long enough after the boot that nothing counts below zero.
@@ -73,20 +74,30 @@ impl TestClock {
     /// Lets time pass. Everything happens that happens in this time, and at its own moment: renewals, expiries, hand-overs,
     /// timeouts. Returns when the time is over and everybody has come to rest.
     ///
+    /// Tokio's own clock is turned along if the test has paused it (`#[tokio::test(start_paused = true)]`), so that code
+    /// under test may sleep by either; the two agree to within 10 ms. A clock of tokio's that runs is left alone.
+    ///
     /// # Panics
     ///
     /// Outside the current-thread runtime (the one of `#[tokio::test]`): elsewhere nobody can tell when all have come to
     /// rest. And when somebody never rests, such as a loop that takes and releases a lock without a pause.
     pub async fn advance(&self, by: Duration) {
         self.settle().await;
-        let target_us = self.now_us() + micros(by);
-        while let Some(due_us) = self.next_due_us().filter(|due_us| *due_us <= target_us) {
-            if self.go_to(due_us) {
+        let start_us = self.now_us();
+        let target_us = start_us + micros(by);
+        let tokio_time = TokioTime::paused();
+        loop {
+            let mut next_us = self.next_due_us().map_or(target_us, |due_us| due_us.min(target_us));
+            if let Some(tokio_time) = tokio_time {
+                next_us = next_us.min(self.now_us() + SLICE_US);
+                tokio_time.reach(next_us.saturating_sub(start_us)).await;
+            }
+            if self.go_to(next_us) {
                 self.settle().await;
             }
-        }
-        if self.go_to(target_us) {
-            self.settle().await;
+            if next_us >= target_us && self.next_due_us().is_none_or(|due_us| due_us > target_us) {
+                return;
+            }
         }
     }
 
@@ -342,6 +353,36 @@ mod tests {
         assert_eq!(clock.next_due_us(), Some(clock.now_us() + 5_000_000));
         drop(sleep);
         assert_eq!(clock.next_due_us(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_tokios_clock_along_when_it_is_paused() {
+        let clock = TestClock::new();
+        let log = Log::default();
+        sleep(&clock, &log, "ours", &[25, 1000]);
+        let (ours, theirs) = (clock.clone(), log.clone());
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let at_ms = ours.elapsed().as_millis();
+                theirs.lock().unwrap().push((u64::try_from(at_ms).unwrap(), "tokio's"));
+            }
+        });
+        let (began, real) = (tokio::time::Instant::now(), std::time::Instant::now());
+        clock.advance(Duration::from_secs(100)).await;
+        assert!(began.elapsed().abs_diff(Duration::from_secs(100)) <= Duration::from_millis(10));
+        assert!(real.elapsed() < Duration::from_secs(60), "nobody slept in earnest");
+        let log: Vec<_> = log.lock().unwrap().iter().map(|(at_ms, who)| (at_ms.div_ceil(10), *who)).collect();
+        assert_eq!(log, [(2, "tokio's"), (3, "ours"), (4, "tokio's"), (6, "tokio's"), (103, "ours")]);
+    }
+
+    #[tokio::test]
+    async fn leaves_tokios_clock_alone_when_it_runs() {
+        assert!(TokioTime::paused().is_none());
+        let clock = TestClock::new();
+        let real = tokio::time::Instant::now();
+        clock.advance(Duration::from_secs(3600)).await;
+        assert!(real.elapsed() < Duration::from_secs(3600));
     }
 
     #[tokio::test(flavor = "multi_thread")]

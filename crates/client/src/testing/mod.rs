@@ -1,11 +1,17 @@
 //! A server in memory and a clock that the test turns.
 
-mod carrier;
+mod tokio_time;
+
 mod clock;
-mod life;
-mod machine;
-mod memory;
+
 mod weather;
+
+mod life;
+mod memory;
+
+mod machine;
+
+mod carrier;
 mod wire;
 
 pub use clock::TestClock;
