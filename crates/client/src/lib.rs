@@ -9,6 +9,8 @@
 
 pub mod keeper;
 
+mod alarm;
+mod boot_clock;
 mod clock;
 mod error;
 mod random;
@@ -16,9 +18,34 @@ mod retry;
 
 mod wire;
 
+mod address;
+mod connect;
+mod grpc;
+mod pipe;
+mod socket;
+mod tls;
+
+mod refusal;
+mod view;
+
+mod operations;
+
+mod calls;
+mod client;
+mod observe;
+mod owner;
+
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use clock::Clock;
+pub use boot_clock::BootClock;
+pub use client::{Client, ClientBuilder};
+pub use clock::{Clock, Sleep};
 pub use error::{Advice, Ended, Error, Held, Unavailable};
+pub use observe::Observer;
 pub use retry::RetryPolicy;
+pub use view::{
+    Ask, BreakAsk, Broke, Cancelled, Claim, Event, EventKind, Grant, Holder, ListFilter, Metadata, Mode,
+    Page, SessionRow, Snapshot, Waiter, Watched,
+};
+pub use wire::Trouble;

@@ -1,0 +1,298 @@
+//! Plain calls, one operation each: for tools, and for programs that keep their leases themselves. Retried by the client's
+//! policy under one request id, so that each happens once; nothing is renewed or remembered here.
+
+use std::future::Future;
+use std::time::Duration;
+
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
+use leasehold_protocol::v1::outcome::What as Told;
+
+use crate::client::Client;
+use crate::error::{Error, Unavailable};
+use crate::operations::Answered;
+use crate::refusal;
+use crate::view::{
+    Ask, BreakAsk, Broke, Cancelled, Claim, Grant, ListFilter, Metadata, Page, SessionRow, Snapshot, ms, us,
+};
+use crate::wire::{Call, CallAnswer, Failed, Trouble};
+
+impl Client {
+    /// Acquires a lease. Nobody renews it but its caller; [`Grant::stop_after`] says when to stop believing in it.
+    pub async fn acquire(&self, ask: Ask) -> Result<Grant, Error> {
+        let until_us = match ask.wait {
+            Duration::MAX => None,
+            wait => Some(self.clock().now_us().saturating_add(us(wait))),
+        };
+        let waits = !ask.wait.is_zero();
+        let request = v1::AcquireRequest {
+            lock: ask.lock,
+            owner_id: ask.owner.unwrap_or_else(|| self.owner().to_owned()),
+            ttl_ms: ask.ttl.map(ms),
+            mode: ask.mode.wire(),
+            wait_ms: 0,
+            session_id: ask.session_id,
+            request_id: ask.request_id,
+            metadata: ask.metadata,
+        };
+        let answered = match (&request.request_id, waits) {
+            (Some(_), _) => return self.acquire_under_id(request, waits, until_us).await,
+            (None, true) => self.operations().stand_in_line(request, until_us).await?,
+            (None, false) => self.operations().ask(What::Acquire(request)).await?,
+        };
+        match answered {
+            Answered { told: Told::Lease(lease), sent_us } => Grant::told(lease, sent_us),
+            other => Err(odd(&other.told)),
+        }
+    }
+
+    /// Renews a lease, and with it everything else under its session; with a new TTL or new metadata if given.
+    pub async fn renew(
+        &self,
+        claim: &Claim,
+        ttl: Option<Duration>,
+        metadata: Option<Metadata>,
+    ) -> Result<Grant, Error> {
+        let request = v1::RenewRequest {
+            lock: claim.lock.clone(),
+            owner_id: claim.owner_id.clone(),
+            lease_id: claim.lease_id.clone(),
+            fencing_token: token(claim.fencing_token),
+            ttl_ms: ttl.map(ms),
+            metadata: metadata.map(|entries| v1::Metadata { entries }),
+        };
+        match self.operations().ask(What::Renew(request)).await? {
+            Answered { told: Told::Lease(lease), sent_us } => Grant::told(lease, sent_us),
+            other => Err(odd(&other.told)),
+        }
+    }
+
+    /// Gives a lease back. Doing it again does no harm.
+    pub async fn release(&self, claim: &Claim) -> Result<(), Error> {
+        let request = v1::ReleaseRequest {
+            lock: claim.lock.clone(),
+            owner_id: claim.owner_id.clone(),
+            lease_id: claim.lease_id.clone(),
+            fencing_token: token(claim.fencing_token),
+        };
+        match self.operations().ask(What::Release(request)).await?.told {
+            Told::Released(_) => Ok(()),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Takes back an acquire that was made under a chosen request id, wherever it has got to.
+    pub async fn cancel(&self, lock: &str, owner: &str, request_id: &str) -> Result<Cancelled, Error> {
+        let request = v1::CancelRequest {
+            lock: lock.to_owned(),
+            owner_id: owner.to_owned(),
+            request_id: request_id.to_owned(),
+        };
+        match self.call(Call::Cancel(request), lock, true).await? {
+            CallAnswer::Cancel(told) => Cancelled::told(told),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Whether a live lease with this token covered the lock a moment ago, and how long it had to live. For diagnosis: only
+    /// a comparison of tokens at the protected resource fences.
+    pub async fn verify(&self, lock: &str, token: u64) -> Result<Duration, Error> {
+        let fencing_token = self::token(token);
+        let request = v1::VerifyRequest { lock: lock.to_owned(), fencing_token };
+        match self.operations().ask(What::Verify(request)).await?.told {
+            Told::Verified(told) if told.valid => Ok(Duration::from_millis(told.expires_in_ms)),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Who holds and who waits for a lock, and for what overlaps it.
+    pub async fn get(&self, lock: &str) -> Result<Snapshot, Error> {
+        match self.operations().ask(What::Get(v1::GetRequest { lock: lock.to_owned() })).await?.told {
+            Told::Snapshot(told) => Snapshot::told(told),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// The locks that are held or waited for, in order of their text.
+    pub async fn list(&self, filter: ListFilter) -> Result<Page<Snapshot>, Error> {
+        let request = v1::ListRequest {
+            prefix: filter.prefix,
+            owner_id: filter.owner,
+            limit: filter.limit.unwrap_or(0),
+            cursor: filter.cursor,
+        };
+        match self.call(Call::List(request), "", false).await? {
+            CallAnswer::List(told) => Ok(Page {
+                rows: told.locks.into_iter().map(Snapshot::told).collect::<Result<_, _>>()?,
+                next_cursor: told.next_cursor,
+            }),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Takes a lock from its holders.
+    pub async fn break_lock(&self, ask: BreakAsk) -> Result<Broke, Error> {
+        let lock = ask.lock.clone();
+        let request = v1::BreakRequest {
+            lock: ask.lock,
+            reason: ask.reason,
+            force: ask.force,
+            token: ask.token.map(token),
+            request_id: Some(ask.request_id.unwrap_or_else(|| self.random().id())),
+        };
+        match self.call(Call::Break(request), &lock, true).await? {
+            CallAnswer::Break(told) => Broke::told(told),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// The sessions that live, a page at a time; no secrets.
+    pub async fn sessions(
+        &self,
+        limit: Option<u32>,
+        cursor: Option<String>,
+    ) -> Result<Page<SessionRow>, Error> {
+        let request = v1::ListSessionsRequest { limit: limit.unwrap_or(0), cursor };
+        match self.call(Call::ListSessions(request), "", false).await? {
+            CallAnswer::ListSessions(told) => Ok(Page {
+                rows: told.sessions.into_iter().map(SessionRow::told).collect(),
+                next_cursor: told.next_cursor,
+            }),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// A call of its own, by the client's policy.
+    async fn call(&self, call: Call, lock: &str, changes: bool) -> Result<CallAnswer, Error> {
+        let policy = *self.policy();
+        let mut trying = Trying { client: self, lock, changes, attempts: 0, uncertain: false };
+        loop {
+            let attempt = self.wire().call(call.clone());
+            let failed = match trying.within(policy.attempt_timeout, attempt).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            let (after, error) = trying.failed(failed)?;
+            if trying.attempts >= policy.attempts {
+                return Err(error);
+            }
+            let pause = policy.pause(trying.attempts, after, self.random().number());
+            self.clock().sleep_until(self.clock().now_us() + us(pause)).await;
+        }
+    }
+
+    /// An acquire under an id that the caller has chosen. One that waits keeps its place for as long as its caller does.
+    async fn acquire_under_id(
+        &self,
+        request: v1::AcquireRequest,
+        waits: bool,
+        until_us: Option<u64>,
+    ) -> Result<Grant, Error> {
+        let policy = *self.policy();
+        let lock = request.lock.clone();
+        let mut trying = Trying { client: self, lock: &lock, changes: true, attempts: 0, uncertain: false };
+        loop {
+            let sent_us = self.clock().now_us();
+            let left_us = until_us.map_or(WAIT_MAX_US, |until_us| until_us.saturating_sub(sent_us));
+            let wait = Duration::from_micros(left_us.min(WAIT_MAX_US));
+            let attempt =
+                self.wire().call(Call::Acquire(v1::AcquireRequest { wait_ms: ms(wait), ..request.clone() }));
+            let failed = match trying.within(wait + policy.attempt_timeout, attempt).await {
+                Ok(CallAnswer::Acquire(lease)) => return Grant::told(lease, sent_us),
+                Ok(other) => return Err(odd(&other)),
+                Err(failed) => failed,
+            };
+            let now_us = self.clock().now_us();
+            let goes_on = waits && until_us.is_none_or(|until_us| now_us < until_us);
+            if goes_on && matches!(&failed, Failed::Refused(refusal) if refusal.code == "held") {
+                // The server's longest wait was over, the caller's is not.
+                continue;
+            }
+            let (after, error) = trying.failed(failed)?;
+            let pause = match waits {
+                false if trying.attempts >= policy.attempts => return Err(error),
+                false => policy.pause(trying.attempts, after, self.random().number()),
+                true if !goes_on => return Err(error),
+                true => Duration::from_millis(250 + self.random().up_to(750)).max(after.unwrap_or_default()),
+            };
+            let until_us = until_us.filter(|_| waits).unwrap_or(u64::MAX);
+            self.clock().sleep_until(until_us.min(now_us + us(pause))).await;
+        }
+    }
+}
+
+/// The longest wait that a server takes.
+const WAIT_MAX_US: u64 = 3_600_000_000;
+
+/// A call that is tried more than once.
+struct Trying<'c> {
+    client: &'c Client,
+    lock: &'c str,
+    changes: bool,
+    attempts: u32,
+    /// Whether an attempt ended without word of what came of it.
+    uncertain: bool,
+}
+
+impl Trying<'_> {
+    async fn within(
+        &self,
+        time: Duration,
+        attempt: impl Future<Output = Result<CallAnswer, Failed>>,
+    ) -> Result<CallAnswer, Failed> {
+        let clock = self.client.clock();
+        let late = clock.sleep_until(clock.now_us().saturating_add(us(time)));
+        tokio::select! {
+            answer = attempt => answer,
+            () = late => {
+                let detail = format!("no answer within {} ms", time.as_millis());
+                Err(Failed::Trouble(Trouble::Silence(detail)))
+            }
+        }
+    }
+
+    /// An attempt has failed. Gives the error if it was the last one, and when the server wants to be asked again; fails at
+    /// once with what asking again would not change.
+    fn failed(&mut self, failed: Failed) -> Result<(Option<Duration>, Error), Error> {
+        self.attempts += 1;
+        let (after, trouble) = match failed {
+            Failed::Trouble(trouble) => {
+                self.uncertain |= !matches!(
+                    trouble,
+                    Trouble::NoSuchHost(_) | Trouble::Refused(_) | Trouble::Tls(_) | Trouble::NotLeasehold(_)
+                );
+                (None, trouble)
+            }
+            Failed::Refused(refusal) => match refusal::again(&refusal) {
+                None => return Err(refusal::error(*refusal, self.lock)),
+                Some(refusal::Again::Busy(after)) if !self.uncertain => {
+                    return Ok((Some(after), refusal::error(*refusal, self.lock)));
+                }
+                Some(refusal::Again::Busy(after)) => (Some(after), Trouble::NotServing(refusal.detail)),
+                Some(refusal::Again::NotServing(after)) => {
+                    self.uncertain = true;
+                    (Some(after), Trouble::NotServing(refusal.detail))
+                }
+            },
+        };
+        let error = Error::ServerUnavailable(Box::new(Unavailable {
+            server: self.client.server().to_owned(),
+            attempts: self.attempts,
+            trouble,
+            may_have_happened: self.uncertain && self.changes,
+        }));
+        Ok((after, error))
+    }
+}
+
+fn token(number: u64) -> i64 {
+    // One that large was never given; the server says so.
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn odd(told: &impl std::fmt::Debug) -> Error {
+    let mut kind = format!("{told:?}");
+    // The first word names the kind; what follows may hold secrets.
+    kind.truncate(kind.find(|c: char| !c.is_alphanumeric()).unwrap_or(kind.len()));
+    Error::Unexpected { detail: format!("an answer of the kind {kind}, which was not asked for") }
+}

@@ -1,0 +1,565 @@
+//! What one client id has asked and not yet heard of: numbers, what goes out next, what to do when a stream breaks or falls
+//! silent. Plain data; time is an argument, and nothing in here waits or sends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
+use leasehold_protocol::v1::outcome::What as Told;
+use tokio::sync::oneshot;
+
+use super::Answered;
+use super::entry::{Entry, Lane, Next, Place, Stance};
+use super::mark::{Mark, Marks};
+use crate::error::Error;
+use crate::random::Random;
+use crate::refusal::{self, Again};
+use crate::retry::RetryPolicy;
+use crate::view::us;
+use crate::wire::{Failed, Trouble};
+
+/// Bytes of operations in one group: as many as the server takes without counting them.
+const GROUP_BYTES: usize = 60 * 1024;
+/// Operations that may be in flight before the server has said how many.
+const IN_FLIGHT_UNKNOWN: usize = 1;
+/// The least time between two attempts to open a stream.
+const REOPEN_MIN_US: u64 = 50_000;
+/// How often it is tried to take an operation back.
+const RECALL_ATTEMPTS: u32 = 10;
+
+/// Everything that one client id has open.
+pub(super) struct Book {
+    server: String,
+    client_id: String,
+    policy: RetryPolicy,
+    random: Random,
+    last_number: u64,
+    open: BTreeMap<u64, Entry>,
+    /// Numbers to be sent, by lane. One that is not queued any more is passed over.
+    lanes: [VecDeque<u64>; 2],
+    in_flight: [usize; 2],
+    in_flight_max: Option<usize>,
+    marks: Marks,
+    /// Streams are counted from 1.
+    streams: u64,
+    stream: Option<Stream>,
+    /// When the next stream may be opened.
+    reopen_us: u64,
+    /// Somebody wants to know whether there is a server.
+    greeters: Vec<oneshot::Sender<Result<(), Failed>>>,
+    /// Nothing needs to be looked at before this.
+    due_us: u64,
+    doubted_since_us: Option<u64>,
+}
+
+/// The stream that is there or being opened.
+struct Stream {
+    hello_us: Option<u64>,
+    welcome: bool,
+    heard_us: u64,
+}
+
+/// What must be told to whom, once the book is closed again.
+#[derive(Default)]
+pub(super) struct Effects {
+    pub answers: Vec<(oneshot::Sender<Result<Answered, Error>>, Result<Answered, Error>)>,
+    pub greeted: Vec<(oneshot::Sender<Result<(), Failed>>, Result<(), Failed>)>,
+    pub ended: Vec<v1::Ended>,
+}
+
+/// What to do without a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Open one.
+    Open,
+    /// Nothing before this.
+    Wait(u64),
+}
+
+/// What a look at the clock has shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Good,
+    /// Nothing is heard on the stream that should have been: it is not to be trusted.
+    Silent,
+}
+
+impl Book {
+    pub fn new(server: &str, policy: RetryPolicy, random: Random) -> Book {
+        Book {
+            server: server.to_owned(),
+            client_id: random.id(),
+            policy,
+            random,
+            last_number: 0,
+            open: BTreeMap::new(),
+            lanes: Default::default(),
+            in_flight: [0; 2],
+            in_flight_max: None,
+            marks: Marks::default(),
+            streams: 0,
+            stream: None,
+            reopen_us: 0,
+            greeters: Vec::new(),
+            due_us: u64::MAX,
+            doubted_since_us: None,
+        }
+    }
+
+    /// Takes in an operation, to be sent in its turn.
+    pub fn ask(&mut self, entry: Entry) -> u64 {
+        self.last_number += 1;
+        self.lanes[entry.lane as usize].push_back(self.last_number);
+        if let Stance::InLine { until_us: Some(until_us) } = entry.stance {
+            self.due_us = self.due_us.min(until_us);
+        }
+        self.open.insert(self.last_number, entry);
+        self.last_number
+    }
+
+    /// Somebody wants to know whether there is a server.
+    pub fn greet(&mut self, greeter: oneshot::Sender<Result<(), Failed>>) {
+        match &self.stream {
+            // Who has gone need not be told.
+            Some(stream) if stream.welcome => drop(greeter.send(Ok(()))),
+            _ => self.greeters.push(greeter),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Whether a stream is there, or is being opened.
+    pub fn has_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// How many operations may be in flight, if the server has said so.
+    pub fn in_flight_max(&self) -> Option<usize> {
+        self.in_flight_max
+    }
+
+    /// When to look at the clock next.
+    pub fn due_us(&self) -> u64 {
+        self.due_us
+    }
+
+    /// Renewals go unanswered since then.
+    pub fn doubt(&mut self, since_us: u64) {
+        self.doubted_since_us = self.doubted_since_us.max(Some(since_us));
+    }
+
+    /// What to do while there is no stream.
+    pub fn step(&mut self, now_us: u64) -> Step {
+        assert!(self.stream.is_none(), "streams are opened one at a time");
+        let mut wanted_us = if self.greeters.is_empty() { u64::MAX } else { now_us };
+        let mut due_us = u64::MAX;
+        for entry in self.open.values() {
+            match entry.place {
+                Place::Queued => wanted_us = now_us,
+                Place::Cut { until_us } | Place::Refused { until_us } => wanted_us = wanted_us.min(until_us),
+                Place::Sent { .. } | Place::Recalled => {}
+            }
+            if let Stance::InLine { until_us: Some(until_us) } = entry.stance {
+                due_us = due_us.min(until_us);
+            }
+        }
+        wanted_us = wanted_us.max(self.reopen_us);
+        self.due_us = due_us;
+        match wanted_us <= now_us {
+            true => Step::Open,
+            false => Step::Wait(wanted_us.min(due_us)),
+        }
+    }
+
+    /// A stream is being opened. Gives its number.
+    pub fn begin_stream(&mut self, now_us: u64) -> u64 {
+        self.streams += 1;
+        self.stream = Some(Stream { hello_us: None, welcome: false, heard_us: now_us });
+        self.queue_where(|place| match place {
+            Place::Queued => true,
+            Place::Cut { until_us } | Place::Refused { until_us } => until_us <= now_us,
+            Place::Sent { .. } | Place::Recalled => false,
+        });
+        self.streams
+    }
+
+    fn queue_where(&mut self, wanted: impl Fn(Place) -> bool) {
+        self.lanes.iter_mut().for_each(VecDeque::clear);
+        for (number, entry) in &mut self.open {
+            if entry.place == Place::Queued || wanted(entry.place) {
+                entry.place = Place::Queued;
+                self.lanes[entry.lane as usize].push_back(*number);
+            }
+        }
+    }
+
+    /// The next group for this stream, if there is anything to send; its operations are stamped with this time. Gives none
+    /// and true when the stream is over.
+    pub fn take_group(&mut self, stream: u64, now_us: u64) -> (Option<v1::OperationGroup>, bool) {
+        let Some(current) = self.stream.as_mut().filter(|_| stream == self.streams) else {
+            return (None, true);
+        };
+        let mut operations = Vec::new();
+        if current.hello_us.is_none() {
+            current.hello_us = Some(now_us);
+            let hello = v1::Hello { client_id: self.client_id.clone() };
+            operations.push(v1::Operation { number: 0, what: Some(What::Hello(hello)) });
+            self.due_us = self.due_us.min(now_us.saturating_add(us(self.policy.attempt_timeout)));
+        }
+        let mut room = GROUP_BYTES;
+        for lane in [Lane::Upkeep, Lane::Ordinary] {
+            self.take_lane(lane, now_us, &mut room, &mut operations);
+        }
+        if operations.is_empty() {
+            return (None, false);
+        }
+        let mark = self.marks.say(self.open.len(), self.open.keys().copied());
+        let Mark { answered_through, open } = mark.unwrap_or(Mark { answered_through: 0, open: Vec::new() });
+        (Some(v1::OperationGroup { operations, answered_through, open }), false)
+    }
+
+    fn take_lane(&mut self, lane: Lane, now_us: u64, room: &mut usize, into: &mut Vec<v1::Operation>) {
+        let in_flight_max = self.in_flight_max.unwrap_or(IN_FLIGHT_UNKNOWN);
+        let (queue, in_flight) = (&mut self.lanes[lane as usize], &mut self.in_flight[lane as usize]);
+        while *in_flight < in_flight_max
+            && let Some(number) = queue.front().copied()
+        {
+            let queued = self.open.get_mut(&number).filter(|entry| entry.place == Place::Queued);
+            let Some(entry) = queued else {
+                queue.pop_front();
+                continue;
+            };
+            if entry.bytes > *room {
+                return;
+            }
+            *room -= entry.bytes;
+            queue.pop_front();
+            *in_flight += usize::from(!entry.in_flight);
+            let due_us = entry.due_us(now_us);
+            self.due_us = self.due_us.min(due_us);
+            // An answer may be to any sending on this stream: the first is the safe one to count from.
+            entry.first_us.get_or_insert(now_us);
+            entry.place = Place::Sent { at_us: now_us, due_us };
+            entry.in_flight = true;
+            entry.ever_sent = true;
+            into.push(v1::Operation { number, what: Some(entry.message(now_us)) });
+        }
+    }
+
+    /// Takes in what the server has told. Gives whether more can be sent now.
+    pub fn hear(&mut self, group: v1::OutcomeGroup, now_us: u64, effects: &mut Effects) -> bool {
+        if let Some(stream) = &mut self.stream {
+            stream.heard_us = now_us;
+        }
+        for v1::Outcome { number, what } in group.outcomes {
+            match what {
+                Some(Told::Welcome(welcome)) => self.welcome(&welcome, effects),
+                Some(Told::Ended(ended)) => effects.ended.push(ended),
+                Some(Told::Queued(queued)) => {
+                    let entry = self.open.get(&number);
+                    if let Some(position) = entry.and_then(|entry| entry.position.as_ref()) {
+                        position.send_replace(Some(queued.position));
+                    }
+                }
+                Some(told) => self.answer(number, told, now_us, effects),
+                None => self.answer(number, Told::Error(nonsense()), now_us, effects),
+            }
+        }
+        self.lanes.iter().any(|lane| !lane.is_empty())
+    }
+
+    fn welcome(&mut self, welcome: &v1::Welcome, effects: &mut Effects) {
+        self.in_flight_max = Some(usize::try_from(welcome.in_flight_max).unwrap_or(usize::MAX).max(1));
+        if let Some(stream) = &mut self.stream {
+            stream.welcome = true;
+        }
+        self.reopen_us = 0;
+        // Whoever only waited for a connection has one.
+        self.queue_where(|place| matches!(place, Place::Cut { .. }));
+        effects.greeted.extend(self.greeters.drain(..).map(|greeter| (greeter, Ok(()))));
+    }
+
+    fn answer(&mut self, number: u64, told: Told, now_us: u64, effects: &mut Effects) {
+        let Some(entry) = self.open.get_mut(&number) else { return };
+        if std::mem::take(&mut entry.in_flight) {
+            self.in_flight[entry.lane as usize] -= 1;
+        }
+        if entry.place == Place::Recalled {
+            return;
+        }
+        let sent_us = entry.first_us.unwrap_or(now_us);
+        let refusal = match told {
+            Told::Error(refusal) => refusal,
+            told => {
+                self.tidy_up(number, &told);
+                return self.end(number, Ok(Answered { told, sent_us }), effects);
+            }
+        };
+        let chance = self.random.number();
+        let (after, error) = match refusal::again(&refusal) {
+            None => {
+                let error = refusal::error(refusal, entry.lock());
+                return self.end(number, Err(error), effects);
+            }
+            Some(Again::Busy(after)) if !entry.uncertain => {
+                (after, Error::Busy { detail: refusal.detail, retry_after: after })
+            }
+            Some(again) => {
+                entry.uncertain |= matches!(again, Again::NotServing(_));
+                let (Again::Busy(after) | Again::NotServing(after)) = again;
+                let trouble = Trouble::NotServing(refusal.detail);
+                (after, entry.unavailable(&self.server, trouble))
+            }
+        };
+        match entry.refused(now_us, after, chance) {
+            Next::Over => self.give_up(number, error, effects),
+            Next::On => self.look_again(number),
+        }
+    }
+
+    /// Looks at the clock again when this one is due.
+    fn look_again(&mut self, number: u64) {
+        if let Some(Place::Refused { until_us } | Place::Cut { until_us }) =
+            self.open.get(&number).map(|entry| entry.place)
+        {
+            self.due_us = self.due_us.min(until_us);
+        }
+    }
+
+    /// An answer that nobody waits for may have begun something.
+    fn tidy_up(&mut self, number: u64, told: &Told) {
+        let unwanted = self.open.get(&number).is_some_and(|entry| matches!(entry.stance, Stance::Given));
+        if unwanted && let Told::Session(session) = told {
+            let session_id = session.session_id.clone();
+            let close = What::CloseSession(v1::CloseSessionRequest { session_id });
+            self.ask(Entry::new(close, 0, Stance::Policy(self.policy)));
+        }
+    }
+
+    /// An operation is over, and its number with it.
+    fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
+        let Some(entry) = self.open.remove(&number) else { return };
+        self.marks.answered(number);
+        if let What::Cancel(recalled) = entry.what {
+            // Nothing comes of it any more, and it is not sent again.
+            if self.open.remove(&recalled).is_some() {
+                self.marks.answered(recalled);
+            }
+        }
+        if let Some(answer) = entry.answer {
+            effects.answers.push((answer, outcome));
+        }
+    }
+
+    /// An operation was tried often enough. What it may have begun is taken back.
+    fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
+        let Some(entry) = self.open.get_mut(&number) else { return };
+        match entry.answer.take() {
+            Some(answer) => effects.answers.push((answer, Err(error.clone()))),
+            None => {}
+        }
+        match entry.uncertain && matches!(entry.what, What::Acquire(_)) {
+            true => self.recall(number),
+            false => self.end(number, Err(error), effects),
+        }
+    }
+
+    /// Nobody waits for this one any more.
+    pub fn forget(&mut self, number: u64) {
+        let Some(entry) = self.open.get_mut(&number) else { return };
+        entry.answer = None;
+        match entry.what {
+            _ if !entry.ever_sent => {
+                self.open.remove(&number);
+                self.marks.answered(number);
+            }
+            What::Acquire(_) => self.recall(number),
+            _ if entry.in_flight => entry.stance = Stance::Given,
+            _ => {
+                self.open.remove(&number);
+                self.marks.answered(number);
+            }
+        }
+    }
+
+    /// Takes back an acquire, wherever it has got to.
+    fn recall(&mut self, number: u64) {
+        if let Some(entry) = self.open.get_mut(&number) {
+            entry.place = Place::Recalled;
+            entry.stance = Stance::Given;
+            let policy = RetryPolicy { attempts: RECALL_ATTEMPTS, ..self.policy };
+            self.ask(Entry::new(What::Cancel(number), 0, Stance::Policy(policy)));
+        }
+    }
+
+    /// The stream has ended, or could not be opened.
+    pub fn fell(&mut self, failed: Failed, now_us: u64, effects: &mut Effects) {
+        let welcome = self.stream.take().is_some_and(|stream| stream.welcome);
+        self.in_flight = [0; 2];
+        self.due_us = u64::MAX;
+        self.doubted_since_us = None;
+        self.reopen_us = if welcome { now_us } else { now_us + REOPEN_MIN_US };
+        let greeted = self.greeters.drain(..).map(|greeter| (greeter, Err(failed.clone())));
+        effects.greeted.extend(greeted);
+        let trouble = match failed {
+            Failed::Trouble(trouble) => trouble,
+            Failed::Refused(refusal) if refusal::again(&refusal).is_some() => {
+                Trouble::NotServing(refusal.detail)
+            }
+            Failed::Refused(refusal) => return self.fail_all(&refusal, effects),
+        };
+        let numbers: Vec<u64> = self.open.keys().copied().collect();
+        for number in numbers {
+            self.cut(number, &trouble, welcome, now_us, effects);
+        }
+        self.lanes.iter_mut().for_each(VecDeque::clear);
+    }
+
+    fn cut(&mut self, number: u64, trouble: &Trouble, welcome: bool, now_us: u64, effects: &mut Effects) {
+        let Some(entry) = self.open.get_mut(&number) else { return };
+        let waited = match entry.place {
+            Place::Sent { .. } => true,
+            // It had no chance to be sent; that it had none was its attempt only if there was no stream at all.
+            Place::Queued => !welcome,
+            Place::Cut { .. } | Place::Refused { .. } => false,
+            Place::Recalled => {
+                entry.settle_sent();
+                return;
+            }
+        };
+        if !waited {
+            entry.settle_sent();
+            if entry.place == Place::Queued {
+                entry.place = Place::Cut { until_us: now_us };
+            }
+            return;
+        }
+        if let Next::Over = entry.cut(now_us, welcome, self.random.number()) {
+            let error = entry.unavailable(&self.server, trouble.clone());
+            self.give_up(number, error, effects);
+        }
+    }
+
+    /// The server does not want us at all: whatever is open fails with its words.
+    fn fail_all(&mut self, refusal: &v1::Error, effects: &mut Effects) {
+        self.lanes.iter_mut().for_each(VecDeque::clear);
+        for (number, entry) in std::mem::take(&mut self.open) {
+            self.marks.answered(number);
+            let error = refusal::error(refusal.clone(), entry.lock());
+            effects.answers.extend(entry.answer.map(|answer| (answer, Err(error))));
+        }
+    }
+
+    /// Nothing can be sent any more, for good.
+    pub fn close(&mut self, trouble: &Trouble, effects: &mut Effects) {
+        self.stream = None;
+        self.lanes.iter_mut().for_each(VecDeque::clear);
+        let failed = || Err(Failed::Trouble(trouble.clone()));
+        effects.greeted.extend(self.greeters.drain(..).map(|greeter| (greeter, failed())));
+        for mut entry in std::mem::take(&mut self.open).into_values() {
+            entry.settle_sent();
+            let error = entry.unavailable(&self.server, trouble.clone());
+            effects.answers.extend(entry.answer.map(|answer| (answer, Err(error))));
+        }
+    }
+
+    /// Looks at the clock: who has waited too long, and who may be sent again. Gives whether the stream can be trusted.
+    pub fn check(&mut self, now_us: u64, effects: &mut Effects) -> Verdict {
+        let doubted = self.doubted_since_us.take();
+        let mut silent = match &self.stream {
+            Some(Stream { hello_us: Some(hello_us), welcome: false, .. }) => {
+                now_us >= hello_us.saturating_add(us(self.policy.attempt_timeout))
+            }
+            Some(stream) => stream.welcome && doubted.is_some_and(|since_us| stream.heard_us < since_us),
+            None => false,
+        };
+        if now_us < self.due_us && !silent {
+            return Verdict::Good;
+        }
+        let heard_us = self.stream.as_ref().map_or(0, |stream| stream.heard_us);
+        let mut overdue = Vec::new();
+        let mut due_us = match &self.stream {
+            Some(Stream { hello_us: Some(hello_us), welcome: false, .. }) => {
+                hello_us.saturating_add(us(self.policy.attempt_timeout))
+            }
+            _ => u64::MAX,
+        };
+        for (number, entry) in &mut self.open {
+            let look_us = match (entry.place, entry.stance) {
+                (Place::Sent { at_us, due_us }, Stance::Policy(_)) if due_us <= now_us => {
+                    silent |= heard_us < at_us;
+                    overdue.push(*number);
+                    continue;
+                }
+                (Place::Sent { due_us, .. }, _) if due_us <= now_us => {
+                    overdue.push(*number);
+                    continue;
+                }
+                (Place::Sent { due_us, .. }, _) => due_us,
+                (Place::Refused { until_us }, _) if until_us <= now_us => {
+                    entry.place = Place::Queued;
+                    self.lanes[entry.lane as usize].push_back(*number);
+                    u64::MAX
+                }
+                (
+                    Place::Cut { .. } | Place::Refused { .. } | Place::Queued,
+                    Stance::InLine { until_us: Some(until_us) },
+                ) if until_us <= now_us => {
+                    overdue.push(*number);
+                    continue;
+                }
+                (Place::Refused { until_us }, _) => until_us,
+                (_, Stance::InLine { until_us: Some(until_us) }) => until_us,
+                _ => u64::MAX,
+            };
+            due_us = due_us.min(look_us);
+        }
+        self.due_us = due_us;
+        if silent {
+            // Whoever was sent is cut off with the stream, which counts as an attempt.
+            return Verdict::Silent;
+        }
+        for number in overdue {
+            self.overdue(number, now_us, effects);
+        }
+        Verdict::Good
+    }
+
+    /// One has waited too long, though the stream is alive.
+    fn overdue(&mut self, number: u64, now_us: u64, effects: &mut Effects) {
+        let Some(entry) = self.open.get_mut(&number) else { return };
+        entry.attempts += 1;
+        entry.uncertain |= entry.in_flight;
+        let over = match entry.stance {
+            Stance::Policy(policy) => entry.attempts >= policy.attempts,
+            Stance::InLine { until_us } => until_us.is_some_and(|until_us| until_us <= now_us),
+            Stance::Once | Stance::Given => false,
+        };
+        if over {
+            let waited = self.policy.attempt_timeout;
+            let error = entry.unavailable(&self.server, silence(waited));
+            return self.give_up(number, error, effects);
+        }
+        if let Stance::InLine { .. } = entry.stance {
+            // The server's longest wait is nearly over: ask for another.
+            entry.place = Place::Queued;
+            self.lanes[entry.lane as usize].push_back(number);
+        } else if let Place::Sent { at_us, .. } = entry.place {
+            let due_us = entry.due_us(now_us);
+            entry.place = Place::Sent { at_us, due_us };
+            self.due_us = self.due_us.min(due_us);
+        }
+    }
+}
+
+/// Nothing came back for this long.
+pub(super) fn silence(waited: Duration) -> Trouble {
+    Trouble::Silence(format!("no answer within {} ms", waited.as_millis()))
+}
+
+fn nonsense() -> v1::Error {
+    v1::Error { detail: "an answer of a kind that is not known here".into(), ..v1::Error::default() }
+}

@@ -1,0 +1,218 @@
+//! One operation that is not over: what it asks, how long it is tried, and where it stands. Plain data and arithmetic; time
+//! and chance are arguments.
+
+use std::time::Duration;
+
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
+use tokio::sync::{oneshot, watch};
+
+use super::Answered;
+use crate::error::{Error, Unavailable};
+use crate::retry::RetryPolicy;
+use crate::view::us;
+use crate::wire::Trouble;
+
+/// The longest wait that a server takes.
+const WAIT_MAX_US: u64 = 3_600_000_000;
+/// Who waits longer says so again some time before that is over.
+const WAIT_AGAIN_US: u64 = 3_000_000_000;
+/// Who stands in line and has no connection tries again after a time between these.
+const RETURN_MIN_US: u64 = 250_000;
+const RETURN_MAX_US: u64 = 1_000_000;
+
+/// The two kinds of operations that a server counts apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Ordinary = 0,
+    /// Keeps up or ends what was begun.
+    Upkeep = 1,
+}
+
+/// How long an operation is tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stance {
+    /// It is sent once.
+    Once,
+    /// Until it is answered or has been tried often enough.
+    Policy(RetryPolicy),
+    /// Until it is answered or this time has come.
+    InLine { until_us: Option<u64> },
+    /// Nobody wants its answer any more; it only waits to be over.
+    Given,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Waits for its turn to be sent.
+    Queued,
+    /// Was sent on this stream.
+    Sent {
+        /// The last time.
+        at_us: u64,
+        /// When to wonder about it.
+        due_us: u64,
+    },
+    /// The server will hear of it again, not before this.
+    Refused { until_us: u64 },
+    /// Has no stream, and wants one from this time on.
+    Cut { until_us: u64 },
+    /// Will not be sent again; another operation takes it back.
+    Recalled,
+}
+
+/// An operation that is not over.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub what: What,
+    pub bytes: usize,
+    pub lane: Lane,
+    pub stance: Stance,
+    pub place: Place,
+    /// Attempts that are over.
+    pub attempts: u32,
+    /// When it was first sent on this stream.
+    pub first_us: Option<u64>,
+    /// Whether it counts among what the server has in flight on this stream.
+    pub in_flight: bool,
+    pub ever_sent: bool,
+    /// Whether an attempt ended without word of what came of it.
+    pub uncertain: bool,
+    pub answer: Option<oneshot::Sender<Result<Answered, Error>>>,
+    pub position: Option<watch::Sender<Option<u64>>>,
+}
+
+/// What follows from a failed attempt.
+pub(super) enum Next {
+    /// It goes on.
+    On,
+    /// It is over.
+    Over,
+}
+
+impl Entry {
+    pub fn new(what: What, bytes: usize, stance: Stance) -> Entry {
+        Entry {
+            lane: lane(&what),
+            what,
+            bytes,
+            stance,
+            place: Place::Queued,
+            attempts: 0,
+            first_us: None,
+            in_flight: false,
+            ever_sent: false,
+            uncertain: false,
+            answer: None,
+            position: None,
+        }
+    }
+
+    /// The message for this sending, with the wait that is left.
+    pub fn message(&self, now_us: u64) -> What {
+        match (&self.what, self.stance) {
+            (What::Acquire(acquire), Stance::InLine { until_us }) => {
+                let left_us = until_us.map_or(WAIT_MAX_US, |until_us| until_us.saturating_sub(now_us));
+                let wait_ms = left_us.min(WAIT_MAX_US) / 1_000;
+                What::Acquire(v1::AcquireRequest { wait_ms, ..acquire.clone() })
+            }
+            (what, _) => what.clone(),
+        }
+    }
+
+    /// When to wonder about an attempt that is sent now.
+    pub fn due_us(&self, now_us: u64) -> u64 {
+        match self.stance {
+            Stance::Policy(policy) => now_us.saturating_add(us(policy.attempt_timeout)),
+            Stance::InLine { until_us } => {
+                // The server ends the wait; only if its word is lost does this end it.
+                let late_us = until_us.map(|until_us| until_us.saturating_add(GRACE_US));
+                late_us.unwrap_or(u64::MAX).min(now_us.saturating_add(WAIT_AGAIN_US))
+            }
+            Stance::Once | Stance::Given => u64::MAX,
+        }
+    }
+
+    /// An attempt found no server, or lost it. `at_once`: the connection was good until now.
+    pub fn cut(&mut self, now_us: u64, at_once: bool, chance: u64) -> Next {
+        self.attempts += 1;
+        self.settle_sent();
+        let until_us = match self.stance {
+            Stance::Once | Stance::Given => return Next::Over,
+            Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
+            Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, None, chance)),
+            Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
+            Stance::InLine { .. } if at_once => now_us,
+            Stance::InLine { .. } => now_us + jittered_us(chance),
+        };
+        self.place = Place::Cut { until_us };
+        Next::On
+    }
+
+    /// The server wants to hear of it later.
+    pub fn refused(&mut self, now_us: u64, after: Duration, chance: u64) -> Next {
+        self.attempts += 1;
+        let until_us = match self.stance {
+            Stance::Once | Stance::Given => return Next::Over,
+            Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
+            Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, Some(after), chance)),
+            Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
+            Stance::InLine { .. } => now_us + us(after).clamp(jittered_us(chance), RETURN_MAX_US),
+        };
+        self.first_us = None;
+        self.place = Place::Refused { until_us };
+        Next::On
+    }
+
+    /// Its stream is over.
+    pub fn settle_sent(&mut self) {
+        self.uncertain |= self.in_flight;
+        self.in_flight = false;
+        self.first_us = None;
+    }
+
+    /// The error of one that was tried often enough.
+    pub fn unavailable(&self, server: &str, trouble: Trouble) -> Error {
+        Error::ServerUnavailable(Box::new(Unavailable {
+            server: server.to_owned(),
+            attempts: self.attempts.max(1),
+            trouble,
+            may_have_happened: self.uncertain && changes(&self.what),
+        }))
+    }
+
+    /// The lock that it is about.
+    pub fn lock(&self) -> &str {
+        match &self.what {
+            What::Acquire(asked) => &asked.lock,
+            What::Renew(asked) => &asked.lock,
+            What::Release(asked) => &asked.lock,
+            What::Verify(asked) => &asked.lock,
+            What::Get(asked) => &asked.lock,
+            _ => "",
+        }
+    }
+}
+
+/// How long after its end a wait is still expected to be answered.
+const GRACE_US: u64 = 2_000_000;
+
+fn jittered_us(chance: u64) -> u64 {
+    RETURN_MIN_US + chance % (RETURN_MAX_US - RETURN_MIN_US + 1)
+}
+
+fn lane(what: &What) -> Lane {
+    match what {
+        What::Renew(_) | What::Release(_) | What::Cancel(_) | What::KeepAlive(_) | What::CloseSession(_) => {
+            Lane::Upkeep
+        }
+        What::Hello(_) | What::Acquire(_) | What::Verify(_) | What::Get(_) | What::OpenSession(_) => {
+            Lane::Ordinary
+        }
+    }
+}
+
+fn changes(what: &What) -> bool {
+    !matches!(what, What::Hello(_) | What::Verify(_) | What::Get(_))
+}

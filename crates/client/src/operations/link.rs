@@ -1,0 +1,332 @@
+//! One client id and its stream: a task that opens it when there is something to send, listens, looks at the clock, and opens
+//! it anew when it breaks. What is decided is the book's; this only carries it out.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+use futures_util::{Stream, StreamExt};
+use leasehold_protocol::v1;
+use tokio::sync::{Notify, oneshot};
+
+use super::Answered;
+use super::book::{Book, Effects, Step, Verdict, silence};
+use super::entry::Entry;
+use super::notices::Notices;
+use crate::clock::{Clock, Sleep};
+use crate::error::Error;
+use crate::random::Random;
+use crate::retry::RetryPolicy;
+use crate::wire::{Conversation, Failed, Trouble, Wire};
+
+/// One client id and its stream.
+pub(super) struct Link {
+    wire: Arc<dyn Wire>,
+    clock: Arc<dyn Clock>,
+    policy: RetryPolicy,
+    notices: Arc<Notices>,
+    book: Mutex<Book>,
+    /// Wakes whoever carries the groups.
+    outgoing: AtomicWaker,
+    /// Wakes the task.
+    attendant: Notify,
+    /// When the task looks at the clock by itself.
+    armed_us: AtomicU64,
+    /// Operations that stand in line here.
+    pub waiting: AtomicUsize,
+    /// Whether the link ends as soon as everything is answered.
+    closing: AtomicBool,
+    /// Whether the task has ended.
+    over: AtomicBool,
+}
+
+impl Link {
+    pub fn new(
+        wire: Arc<dyn Wire>,
+        clock: Arc<dyn Clock>,
+        policy: RetryPolicy,
+        random: Random,
+        notices: Arc<Notices>,
+    ) -> Arc<Link> {
+        let book = Mutex::new(Book::new(wire.server(), policy, random));
+        Arc::new(Link {
+            wire,
+            clock,
+            policy,
+            notices,
+            book,
+            outgoing: AtomicWaker::new(),
+            attendant: Notify::new(),
+            armed_us: AtomicU64::new(u64::MAX),
+            waiting: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // The book asserts before it changes anything.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in an operation. Gives its number.
+    pub fn ask(&self, entry: Entry) -> u64 {
+        let mut book = self.book();
+        let number = book.ask(entry);
+        if self.over.load(Ordering::Acquire) {
+            let effects = &mut Effects::default();
+            book.close(&no_runtime(), effects);
+            drop(book);
+            self.carry_out(std::mem::take(effects));
+            return number;
+        }
+        self.wake(&book);
+        number
+    }
+
+    /// Wakes whoever has something to do now.
+    fn wake(&self, book: &Book) {
+        if book.has_stream() {
+            self.outgoing.wake();
+        }
+        if !book.has_stream() || book.due_us() < self.armed_us.load(Ordering::Acquire) {
+            self.attendant.notify_one();
+        }
+    }
+
+    /// Nobody waits for this operation any more.
+    pub fn forget(&self, number: u64) {
+        let mut book = self.book();
+        book.forget(number);
+        self.wake(&book);
+    }
+
+    /// Resolves when there is a stream, or could not be one.
+    pub fn greet(&self) -> oneshot::Receiver<Result<(), Failed>> {
+        let (greeter, greeted) = oneshot::channel();
+        self.book().greet(greeter);
+        self.attendant.notify_one();
+        greeted
+    }
+
+    pub fn doubt(&self, since_us: u64) {
+        self.book().doubt(since_us);
+        self.attendant.notify_one();
+    }
+
+    pub fn in_flight_max(&self) -> Option<usize> {
+        self.book().in_flight_max()
+    }
+
+    /// Ends as soon as everything is answered.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.attendant.notify_one();
+    }
+
+    /// Changes the book, and then tells whoever is to be told.
+    fn with_book<T>(&self, change: impl FnOnce(&mut Book, u64, &mut Effects) -> T) -> T {
+        let mut effects = Effects::default();
+        let now_us = self.clock.now_us();
+        let changed = change(&mut self.book(), now_us, &mut effects);
+        self.carry_out(effects);
+        changed
+    }
+
+    fn carry_out(&self, effects: Effects) {
+        // Whoever has gone meanwhile need not be told.
+        for (answer, outcome) in effects.answers {
+            let _ = answer.send(outcome);
+        }
+        for (greeter, greeted) in effects.greeted {
+            let _ = greeter.send(greeted);
+        }
+        for ended in effects.ended {
+            self.notices.tell(ended);
+        }
+    }
+
+    /// Opens and attends streams until the link is closed and everything is answered.
+    pub async fn attend(self: Arc<Self>) {
+        let ending = Ending(Arc::clone(&self));
+        let mut look = Look::default();
+        loop {
+            let step = {
+                let mut book = self.book();
+                if book.is_empty() && self.closing.load(Ordering::Acquire) {
+                    break;
+                }
+                book.step(self.clock.now_us())
+            };
+            match step {
+                Step::Wait(until_us) => {
+                    look.next(&self, until_us).await;
+                    self.with_book(|book, now_us, effects| book.check(now_us, effects));
+                }
+                Step::Open => self.open(&mut look).await,
+            }
+        }
+        drop(ending);
+    }
+
+    /// One stream, from its opening to its end.
+    async fn open(self: &Arc<Self>, look: &mut Look) {
+        let stream = self.book().begin_stream(self.clock.now_us());
+        let groups = Groups { link: Arc::clone(self), stream }.boxed();
+        let mut opening = pin!(self.wire.converse(groups));
+        let opened = loop {
+            let due_us = self.book().due_us();
+            tokio::select! {
+                biased;
+                opened = &mut opening => break opened,
+                () = look.next(self, due_us) => {
+                    // Whatever is silent now is so because there is no stream yet, and opening takes only so long.
+                    self.with_book(|book, now_us, effects| book.check(now_us, effects));
+                }
+            }
+        };
+        let failed = match opened {
+            Ok(conversation) => self.listen(conversation, look).await,
+            Err(failed) => Some(failed),
+        };
+        let failed = failed.unwrap_or_else(|| Failed::Trouble(silence(self.policy.attempt_timeout)));
+        self.with_book(|book, now_us, effects| book.fell(failed, now_us, effects));
+        self.outgoing.wake();
+    }
+
+    /// Listens to a stream until it ends. Gives why, or none if it was silent.
+    async fn listen(self: &Arc<Self>, conversation: Conversation, look: &mut Look) -> Option<Failed> {
+        let Conversation { connection, mut told } = conversation;
+        loop {
+            let due_us = self.book().due_us();
+            tokio::select! {
+                biased;
+                next = told.next() => match next {
+                    Some(Ok(group)) => {
+                        if self.with_book(|book, now_us, effects| book.hear(group, now_us, effects)) {
+                            self.outgoing.wake();
+                        }
+                        continue;
+                    }
+                    Some(Err(failed)) => return Some(failed),
+                    None => return Some(Failed::Trouble(Trouble::Broken("the stream ended".into()))),
+                },
+                () = look.next(self, due_us) => {}
+            }
+            if self.with_book(|book, now_us, effects| book.check(now_us, effects)) == Verdict::Silent {
+                self.wire.distrust(connection);
+                return None;
+            }
+            self.outgoing.wake();
+            if self.closing.load(Ordering::Acquire) && self.book().is_empty() {
+                return Some(Failed::Trouble(Trouble::Broken("it is over".into())));
+            }
+        }
+    }
+}
+
+/// The timer of a link, kept as long as it serves.
+#[derive(Default)]
+struct Look {
+    armed: Option<(u64, Sleep)>,
+}
+
+impl Look {
+    /// Resolves when it is time to look at the clock, or somebody has asked for it.
+    async fn next(&mut self, link: &Link, due_us: u64) {
+        let kept = self.armed.take().filter(|(at_us, _)| *at_us <= due_us);
+        let (at_us, sleep) = kept.unwrap_or_else(|| (due_us, link.clock.sleep_until(due_us)));
+        link.armed_us.store(at_us, Ordering::Release);
+        let (_, sleep) = self.armed.insert((at_us, sleep));
+        tokio::select! {
+            biased;
+            () = link.attendant.notified() => {}
+            () = sleep => self.armed = None,
+        }
+    }
+}
+
+/// Whatever is open when the task ends, as when its runtime does, is told so.
+struct Ending(Arc<Link>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Release);
+        self.0.with_book(|book, _, effects| book.close(&no_runtime(), effects));
+    }
+}
+
+fn no_runtime() -> Trouble {
+    Trouble::Broken("the client is closed, or the async runtime that it was made in has ended".into())
+}
+
+/// The groups of one stream, formed when they are asked for.
+struct Groups {
+    link: Arc<Link>,
+    stream: u64,
+}
+
+impl Stream for Groups {
+    type Item = v1::OperationGroup;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<v1::OperationGroup>> {
+        let link = &self.link;
+        link.outgoing.register(cx.waker());
+        let mut book = link.book();
+        // Read before anything is sent, so that nothing is stamped later than it was.
+        let now_us = link.clock.now_us();
+        let (group, over) = book.take_group(self.stream, now_us);
+        if book.due_us() < link.armed_us.load(Ordering::Acquire) {
+            link.attendant.notify_one();
+        }
+        match (group, over) {
+            (Some(group), _) => Poll::Ready(Some(group)),
+            (None, true) => Poll::Ready(None),
+            (None, false) => Poll::Pending,
+        }
+    }
+}
+
+/// An operation whose answer somebody waits for. Dropped before that, it is forgotten, and taken back if it may have begun
+/// something.
+pub(super) struct Asking {
+    link: Arc<Link>,
+    number: u64,
+    answer: oneshot::Receiver<Result<Answered, Error>>,
+    over: bool,
+}
+
+impl Asking {
+    pub fn begin(link: &Arc<Link>, mut entry: Entry) -> Asking {
+        let (answer, answered) = oneshot::channel();
+        entry.answer = Some(answer);
+        let number = link.ask(entry);
+        Asking { link: Arc::clone(link), number, answer: answered, over: false }
+    }
+
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+}
+
+impl Future for Asking {
+    type Output = Result<Answered, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
+        self.over = true;
+        // Nobody drops an answer but a book that is closed, which tells everybody before.
+        Poll::Ready(answer.unwrap_or_else(|_| Err(Error::Cancelled)))
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if !self.over {
+            self.link.forget(self.number);
+        }
+    }
+}

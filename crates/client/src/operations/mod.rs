@@ -1,0 +1,219 @@
+//! All operations of a process over few streams: each is numbered, sent in a group with whatever else waits, sent again under
+//! the same number when a stream breaks, and answered once. Knows what an operation costs, not what it means.
+
+mod mark;
+
+mod book;
+mod entry;
+mod notices;
+
+mod link;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
+use leasehold_protocol::v1::outcome::What as Told;
+use prost::Message;
+use tokio::sync::{mpsc, watch};
+
+use self::entry::{Entry, Stance};
+use self::link::{Asking, Link};
+use self::notices::Notices;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::random::Random;
+use crate::retry::RetryPolicy;
+use crate::wire::{Failed, Wire};
+
+/// No sensible operation is longer.
+const OPERATION_BYTES_MAX: usize = 16 * 1024;
+/// Operations in line on one stream while the server has not said how many it takes.
+const WAITING_UNKNOWN: usize = 512;
+
+/// An answer that is neither a notice nor a refusal.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    /// What was told.
+    pub told: Told,
+    /// When the attempt that is answered was sent; never later than it truly was.
+    pub sent_us: u64,
+}
+
+/// The streams of one client. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Operations {
+    streams: Arc<Streams>,
+}
+
+struct Streams {
+    wire: Arc<dyn Wire>,
+    clock: Arc<dyn Clock>,
+    random: Random,
+    policy: RetryPolicy,
+    runtime: tokio::runtime::Handle,
+    notices: Arc<Notices>,
+    /// Everything goes over the first, but for those in line that it has no room for.
+    links: RwLock<Vec<Arc<Link>>>,
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        for link in self.links.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            link.close();
+        }
+    }
+}
+
+impl Operations {
+    /// Must be called inside a runtime, on which the streams are attended.
+    pub fn new(
+        wire: Arc<dyn Wire>,
+        clock: Arc<dyn Clock>,
+        random: Random,
+        policy: RetryPolicy,
+    ) -> Operations {
+        let runtime = tokio::runtime::Handle::current();
+        let notices = Arc::new(Notices::default());
+        let links = RwLock::default();
+        let streams = Streams { wire, clock, random, policy, runtime, notices, links };
+        let first = streams.new_link();
+        streams.links.write().unwrap_or_else(PoisonError::into_inner).push(first);
+        Operations { streams: Arc::new(streams) }
+    }
+
+    /// Makes sure that there is a server, by one attempt.
+    pub async fn greet(&self) -> Result<(), Failed> {
+        let greeted = self.first().greet().await;
+        greeted.unwrap_or_else(|_| {
+            Err(Failed::Trouble(crate::wire::Trouble::Broken("the client is closed".into())))
+        })
+    }
+
+    /// Asks, and asks again by the client's policy until there is an answer.
+    pub async fn ask(&self, what: What) -> Result<Answered, Error> {
+        self.ask_with(what, &self.streams.policy).await
+    }
+
+    /// Asks, and asks again by this policy until there is an answer.
+    pub async fn ask_with(&self, what: What, policy: &RetryPolicy) -> Result<Answered, Error> {
+        Asking::begin(&self.first(), entry(what, Stance::Policy(*policy))?).await
+    }
+
+    /// Sends once, on the stream that is there or the next one, and does not repeat it. Drop it to forget it.
+    pub async fn send(&self, what: What) -> Result<Answered, Error> {
+        Asking::begin(&self.first(), entry(what, Stance::Once)?).await
+    }
+
+    /// Asks in the background, by the client's policy. Never blocks, and needs no runtime.
+    pub fn later(&self, what: What) {
+        // One that is too long would not have been begun either.
+        if let Ok(entry) = entry(what, Stance::Policy(self.streams.policy)) {
+            self.first().ask(entry);
+        }
+    }
+
+    /// Stands in line until this time, or for as long as it takes; keeps its place when connections break. Dropped
+    /// unanswered, it leaves the line.
+    pub fn stand_in_line(&self, acquire: v1::AcquireRequest, until_us: Option<u64>) -> InLine {
+        let (position, positions) = watch::channel(None);
+        let asking = entry(What::Acquire(acquire), Stance::InLine { until_us }).map(|mut entry| {
+            entry.position = Some(position);
+            let link = self.with_room();
+            link.waiting.fetch_add(1, Ordering::Relaxed);
+            Asking::begin(&link, entry)
+        });
+        InLine { asking, positions }
+    }
+
+    /// The ended leases of this session that streams are told of, from now on.
+    pub fn ended_of(&self, session_id: &str) -> mpsc::UnboundedReceiver<v1::EndedLease> {
+        self.streams.notices.listen(session_id)
+    }
+
+    /// What was sent at this time got no answer: if nothing at all was heard since, a new connection is made now.
+    pub fn doubt(&self, since_us: u64) {
+        self.first().doubt(since_us);
+    }
+
+    fn first(&self) -> Arc<Link> {
+        let links = self.streams.links.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&links[0])
+    }
+
+    /// A link with room for one more in line. The first keeps half of its room for what does not wait.
+    fn with_room(&self) -> Arc<Link> {
+        let mut links = self.streams.links.write().unwrap_or_else(PoisonError::into_inner);
+        let room = links[0].in_flight_max().map_or(WAITING_UNKNOWN, |most| most / 2);
+        let has_room = |link: &&Arc<Link>| link.waiting.load(Ordering::Relaxed) < room.max(1);
+        let found = links.iter().skip(usize::from(room == 0)).find(has_room);
+        match found {
+            Some(link) => Arc::clone(link),
+            None => {
+                let link = self.streams.new_link();
+                links.push(Arc::clone(&link));
+                link
+            }
+        }
+    }
+}
+
+impl Streams {
+    fn new_link(&self) -> Arc<Link> {
+        let (wire, clock) = (Arc::clone(&self.wire), Arc::clone(&self.clock));
+        let link = Link::new(wire, clock, self.policy, self.random.clone(), Arc::clone(&self.notices));
+        self.runtime.spawn(Arc::clone(&link).attend());
+        link
+    }
+}
+
+fn entry(what: What, stance: Stance) -> Result<Entry, Error> {
+    let operation = v1::Operation { number: u64::MAX, what: Some(what) };
+    // With the head of a field in a group.
+    let bytes = operation.encoded_len() + 4;
+    match operation.what {
+        Some(what) if bytes <= OPERATION_BYTES_MAX => Ok(Entry::new(what, bytes, stance)),
+        _ => Err(Error::Invalid {
+            field: "request".into(),
+            detail: format!(
+                "it is {bytes} bytes long; names, owners and metadata together are at most {OPERATION_BYTES_MAX}"
+            ),
+        }),
+    }
+}
+
+/// A place in line, to be awaited. Dropped unanswered, it is given up.
+pub(crate) struct InLine {
+    asking: Result<Asking, Error>,
+    positions: watch::Receiver<Option<u64>>,
+}
+
+impl InLine {
+    /// Which place it is, from 1; none while the server has not said so.
+    pub fn position(&self) -> watch::Receiver<Option<u64>> {
+        self.positions.clone()
+    }
+}
+
+impl Future for InLine {
+    type Output = Result<Answered, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.asking {
+            Ok(asking) => Pin::new(asking).poll(cx),
+            Err(error) => Poll::Ready(Err(error.clone())),
+        }
+    }
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        if let Ok(asking) = &self.asking {
+            asking.link().waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
