@@ -188,8 +188,12 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     /// Asks the engine, or answers at once what need not be asked.
     fn begin(&mut self, operation: v1::Operation, client: &ClientId, since: Instant) {
         let number = operation.number;
-        if self.in_flight.contains_key(&number) {
-            // A newer attempt of the same operation by the same way: its outcome will answer both.
+        if let Some(known) = self.in_flight.get(&number) {
+            // A newer attempt of the same operation by the same way: its outcome will answer both. Only that of an acquire
+            // may say something new, which is how long it waits.
+            if known.call == Call::Acquire && matches!(operation.what, Some(Asked::Acquire(_))) {
+                self.begin_again(operation, client);
+            }
             return;
         }
         let (call, command) = match self.command(operation, client) {
@@ -215,6 +219,14 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
                 self.in_flight.insert(number, InFlight { call, waits, session, since });
             }
             Err(refusal) => self.end(number, &InFlight { call, waits, session, since }, Err(refusal)),
+        }
+    }
+
+    /// Asks the engine again. When it does not let that in, the attempt before stands as it was.
+    fn begin_again(&mut self, operation: v1::Operation, client: &ClientId) {
+        let number = operation.number;
+        if let Ok((_, Ok(command))) = self.command(operation, client) {
+            let _ = self.engine.ask(number, command);
         }
     }
 

@@ -118,6 +118,27 @@ fn a_number_sent_twice_has_one_effect_and_is_answered() {
 }
 
 #[test]
+fn a_number_sent_again_waits_anew_in_its_old_place() {
+    let server = Server::start();
+    let mut conversation = Conversation::with(server.address, "c");
+    let held = conversation.ask(What::Acquire(acquire("a", "w0")));
+    let lease = conversation.lease(held);
+    let waits = conversation.ask(waiting("a", "w1"));
+    conversation.queued(waits);
+    let behind = conversation.ask(waiting("a", "w2"));
+    assert_eq!(conversation.queued(behind), 2);
+
+    // Far longer than before, and then hardly at all: the newest word counts, and the place is the old one.
+    let again = |wait_ms| What::Acquire(v1::AcquireRequest { wait_ms, ..acquire("a", "w1") });
+    conversation.send([operation(waits, again(3_600_000))]);
+    assert_eq!(conversation.queued(waits), 1);
+    conversation.send([operation(waits, again(1))]);
+    assert_eq!(conversation.error(waits).code, "held");
+    conversation.ask(What::Release(release(&lease)));
+    assert_eq!(conversation.lease(behind).owner_id, "w2");
+}
+
+#[test]
 fn ended_leases_are_told_unasked() {
     let server = Server::start();
     let mut conversation = Conversation::with(server.address, "c");
