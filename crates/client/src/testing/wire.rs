@@ -1,6 +1,7 @@
 //! The way to a server in memory: the same messages as over gRPC, answered by the same code, without a socket.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -14,12 +15,17 @@ use leasehold_server::wire::problem::Denial;
 use super::carrier;
 use super::machine::Machine;
 use super::weather::{Connection, WayId};
+use crate::clock::Clock;
+use crate::view::us;
 use crate::wire::{Call, CallAnswer, Conversation, Failed, Groups, Trouble, Wire};
 
 /// One client's way to the server.
 pub(super) struct MemoryWire {
     pub machine: Arc<Machine>,
     pub way: WayId,
+    pub clock: Arc<dyn Clock>,
+    /// How long it is tried to reach the server.
+    pub within: Duration,
 }
 
 impl MemoryWire {
@@ -28,11 +34,18 @@ impl MemoryWire {
     async fn open(&self) -> Result<(Arc<Door>, Connection), Failed> {
         let mut weather = self.machine.weather();
         let reached = weather
-            .wait_for(|weather| weather.passes(self.way) && !(weather.frozen && weather.life.is_some()))
-            .await
-            .map(|weather| weather.ways[self.way].connection);
+            .wait_for(|weather| weather.passes(self.way) && !(weather.frozen && weather.life.is_some()));
+        let until_us = self.clock.now_us().saturating_add(us(self.within));
+        let number = tokio::select! {
+            biased;
+            reached = reached => reached.map(|weather| weather.ways[self.way].connection),
+            () = self.clock.sleep_until(until_us) => {
+                let silence = format!("the server in memory said nothing for {:?}", self.within);
+                return Err(Failed::Trouble(Trouble::Silence(silence)));
+            }
+        };
         self.machine.clock().stir();
-        match (self.machine.door(), reached) {
+        match (self.machine.door(), number) {
             (Some((door, life)), Ok(number)) => Ok((door, Connection { way: self.way, number, life })),
             _ => Err(Failed::Trouble(Trouble::Refused("the server in memory does not run".into()))),
         }
@@ -123,8 +136,6 @@ fn received<T: Send + 'static>(mut told: carrier::Told<T>) -> BoxStream<'static,
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use leasehold_protocol::v1::operation::What as Wish;
     use leasehold_state_machine::resource::Resource;
     use tokio::sync::mpsc;
@@ -148,7 +159,12 @@ mod tests {
 
     impl Hand {
         async fn open(machine: &Arc<Machine>, client: &str) -> Hand {
-            let wire = MemoryWire { machine: Arc::clone(machine), way: machine.lay_a_way() };
+            let wire = MemoryWire {
+                machine: Arc::clone(machine),
+                way: machine.lay_a_way(),
+                clock: Arc::new(machine.clock().clone()),
+                within: 2 * S,
+            };
             Hand::on(wire, client).await.unwrap()
         }
 
