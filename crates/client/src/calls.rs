@@ -285,7 +285,7 @@ impl Trying<'_> {
     }
 }
 
-fn token(number: u64) -> i64 {
+pub(crate) fn token(number: u64) -> i64 {
     // One that large was never given; the server says so.
     i64::try_from(number).unwrap_or(i64::MAX)
 }

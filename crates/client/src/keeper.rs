@@ -94,6 +94,13 @@ pub enum Renewal {
     Never,
 }
 
+impl Renewal {
+    /// This long after each confirmed sending.
+    pub fn every(every: std::time::Duration) -> Renewal {
+        Renewal::Every(u64::try_from(every.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 /// Renewal that depends on the holder's progress.
 #[derive(Clone, Copy, Debug)]
 struct Progress {

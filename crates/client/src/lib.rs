@@ -35,6 +35,24 @@ mod client;
 mod observe;
 mod owner;
 
+mod options;
+mod ttl;
+
+mod hold;
+mod upkeep;
+
+mod heart;
+mod obtain;
+
+mod lease;
+mod observed;
+mod session;
+
+mod guard;
+mod lock;
+
+mod leader;
+
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -42,8 +60,17 @@ pub use boot_clock::BootClock;
 pub use client::{Client, ClientBuilder};
 pub use clock::{Clock, Sleep};
 pub use error::{Advice, Ended, Error, Held, Unavailable};
+pub use guard::Guard;
+pub use hold::Standing;
+pub use leader::{Following, Leader, Led, Next, Term};
+pub use lease::Lease;
+pub use lock::{Lock, LockOptions};
 pub use observe::Observer;
+pub use observed::{Changes, Holding, Observed};
+pub use options::AcquireOptions;
 pub use retry::RetryPolicy;
+pub use session::{Session, SessionOptions};
+pub use ttl::Ttl;
 pub use view::{
     Ask, BreakAsk, Broke, Cancelled, Claim, Event, EventKind, Grant, Holder, ListFilter, Metadata, Mode,
     Page, SessionRow, Snapshot, Waiter, Watched,

@@ -140,6 +140,11 @@ impl Operations {
         self.first().doubt(since_us);
     }
 
+    /// Runs a task on the runtime that the client belongs to.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.streams.runtime.spawn(task);
+    }
+
     fn first(&self) -> Arc<Link> {
         let links = self.streams.links.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&links[0])
