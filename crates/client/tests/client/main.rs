@@ -4,3 +4,5 @@ mod proxy;
 mod server;
 
 mod plain_calls;
+
+mod leases;
