@@ -37,12 +37,25 @@ impl Client {
         };
         let answered = match (&request.request_id, waits) {
             (Some(_), _) => return self.acquire_under_id(request, waits, until_us).await,
-            (None, true) => self.operations().stand_in_line(request, until_us).await?,
+            (None, true) => self.wait_for(request, until_us).await?,
             (None, false) => self.operations().ask(What::Acquire(request)).await?,
         };
         match answered {
             Answered { told: Told::Lease(lease), sent_us } => Grant::told(lease, sent_us),
             other => Err(odd(&other.told)),
+        }
+    }
+
+    /// Stands in line; tries again for as long as there is time while there is none to stand in.
+    async fn wait_for(&self, request: v1::AcquireRequest, until_us: Option<u64>) -> Result<Answered, Error> {
+        loop {
+            let outcome = self.operations().stand_in_line(request.clone(), until_us).await;
+            let Err(Error::Busy { retry_after, .. }) = &outcome else { return outcome };
+            let again_us = self.clock().now_us().saturating_add(us(*retry_after));
+            if until_us.is_some_and(|until_us| until_us <= again_us) {
+                return outcome;
+            }
+            self.clock().sleep_until(again_us).await;
         }
     }
 

@@ -305,7 +305,12 @@ impl Book {
                 return self.end(number, Err(error), effects);
             }
             Some(Again::Busy(after)) if !entry.uncertain => {
-                (after, Error::Busy { detail: refusal.detail, retry_after: after })
+                let error = Error::Busy { detail: refusal.detail, retry_after: after };
+                if entry.has_no_line() {
+                    // There is no line to stand in: its caller says how to go on.
+                    return self.end(number, Err(error), effects);
+                }
+                (after, error)
             }
             Some(again) => {
                 entry.uncertain |= matches!(again, Again::NotServing(_));

@@ -165,6 +165,12 @@ impl Entry {
         Next::On
     }
 
+    /// Whether it wants to stand in line and has no place.
+    pub fn has_no_line(&self) -> bool {
+        let placed = self.position.as_ref().is_some_and(|position| position.borrow().is_some());
+        matches!(self.stance, Stance::InLine { .. }) && !placed
+    }
+
     /// Its stream is over.
     pub fn settle_sent(&mut self) {
         self.uncertain |= self.in_flight;

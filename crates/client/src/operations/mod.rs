@@ -118,7 +118,7 @@ impl Operations {
     }
 
     /// Stands in line until this time, or for as long as it takes; keeps its place when connections break. Dropped
-    /// unanswered, it leaves the line.
+    /// unanswered, it leaves the line. [`Error::Busy`]: there is no line to stand in.
     pub fn stand_in_line(&self, acquire: v1::AcquireRequest, until_us: Option<u64>) -> InLine {
         let (position, positions) = watch::channel(None);
         let asking = entry(What::Acquire(acquire), Stance::InLine { until_us }).map(|mut entry| {
