@@ -98,6 +98,13 @@ impl Client {
         Observer::new(self.clone(), what, from)
     }
 
+    /// Resolves when everything that was asked for is answered: also what goes on in the background after something was
+    /// dropped, such as leaving a line. For a program that is about to end; give it a limit of its own, because it waits for
+    /// the server.
+    pub async fn settled(&self) {
+        self.operations().settled().await;
+    }
+
     pub(crate) fn operations(&self) -> &Operations {
         &self.parts.operations
     }

@@ -33,6 +33,8 @@ pub(super) struct Link {
     outgoing: AtomicWaker,
     /// Wakes the task.
     attendant: Notify,
+    /// Wakes whoever waits for everything to be answered.
+    calm: Notify,
     /// When the task looks at the clock by itself.
     armed_us: AtomicU64,
     /// Operations that stand in line here.
@@ -60,6 +62,7 @@ impl Link {
             book,
             outgoing: AtomicWaker::new(),
             attendant: Notify::new(),
+            calm: Notify::new(),
             armed_us: AtomicU64::new(u64::MAX),
             waiting: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
@@ -102,6 +105,21 @@ impl Link {
         let mut book = self.book();
         book.forget(number);
         self.wake(&book);
+        if book.is_empty() {
+            self.calm.notify_waiters();
+        }
+    }
+
+    /// Resolves when everything is answered, forgotten and taken back.
+    pub async fn settled(&self) {
+        loop {
+            // Asked for before looking, so that no change is missed between the two.
+            let calm = self.calm.notified();
+            if self.book().is_empty() {
+                return;
+            }
+            calm.await;
+        }
     }
 
     /// Resolves when there is a stream, or could not be one.
@@ -131,8 +149,14 @@ impl Link {
     fn with_book<T>(&self, change: impl FnOnce(&mut Book, u64, &mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let now_us = self.clock.now_us();
-        let changed = change(&mut self.book(), now_us, &mut effects);
+        let mut book = self.book();
+        let changed = change(&mut book, now_us, &mut effects);
+        let calm = book.is_empty();
+        drop(book);
         self.carry_out(effects);
+        if calm {
+            self.calm.notify_waiters();
+        }
         changed
     }
 

@@ -145,6 +145,14 @@ impl Operations {
         self.streams.runtime.spawn(task);
     }
 
+    /// Resolves when nothing is under way any more, in the background either.
+    pub async fn settled(&self) {
+        let links = self.streams.links.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for link in links {
+            link.settled().await;
+        }
+    }
+
     fn first(&self) -> Arc<Link> {
         let links = self.streams.links.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&links[0])

@@ -98,3 +98,18 @@ async fn lists_and_breaks() {
     assert!(matches!(&error, Error::Invalid { field, .. } if field == "lock"), "{error}");
     assert!(client.sessions(None, None).await.unwrap().rows.len() >= 2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn has_left_the_line_when_it_is_settled() {
+    let server = Server::start();
+    let (first, second) = (server.client("first").await, server.client("second").await);
+    let mut events = first.watch(Watched::Lock("deploy".into()), Some(0));
+    first.acquire(Ask::new("deploy")).await.unwrap();
+    let wait = second.acquire(Ask { wait: Duration::MAX, ..Ask::new("deploy") });
+    tokio::select! {
+        _ = wait => panic!("it is held"),
+        () = async { while events.next().await.unwrap().unwrap().kind != EventKind::Queued {} } => {}
+    }
+    second.settled().await;
+    assert!(first.get("deploy").await.unwrap().waiters.is_empty());
+}
