@@ -230,6 +230,35 @@ impl Hold {
         }
     }
 
+    /// Until when it is believed if no renewal is confirmed, or how it ended.
+    pub fn believed_until_us(&self) -> Result<u64, Ended> {
+        let mut belief = self.lock();
+        let standing = belief.look(self.clock.now_us());
+        let until_us = belief.keeper.until_us().unwrap_or(0);
+        self.unlock(belief);
+        standing.map(|_| until_us)
+    }
+
+    /// Resolves once it is believed beyond this, or is over.
+    pub async fn believed_beyond(&self, beyond_us: u64) -> Result<u64, Ended> {
+        loop {
+            let news = self.news.notified();
+            let until_us = self.believed_until_us()?;
+            if until_us > beyond_us {
+                return Ok(until_us);
+            }
+            tokio::select! {
+                () = news => {}
+                () = self.over.cancelled() => {}
+            }
+        }
+    }
+
+    /// Its time to live, as the server has it.
+    pub fn ttl(&self) -> Duration {
+        Duration::from_micros(self.lock().ttl_us)
+    }
+
     /// By when its holder must have stopped: the half of the TTL that is left at a loss, less a margin for clocks that
     /// differ. Now, if the server has ended it.
     pub fn stop_by_us(&self) -> u64 {

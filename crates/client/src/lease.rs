@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
@@ -137,6 +138,23 @@ impl Lease {
     pub fn standing(&self) -> Standing {
         let Ok(hold) = self.hold() else { return Standing::Lost };
         hold.look().map_or(Standing::Lost, Standing::from)
+    }
+
+    /// Its time to live, as the server has granted it.
+    pub fn ttl(&self) -> Result<Duration, Error> {
+        Ok(self.hold()?.ttl())
+    }
+
+    /// Until when it is believed if no renewal is confirmed, in microseconds of [`Client::clock`]: half a TTL after the last
+    /// confirmed sending. For whoever makes sure from outside that the holder stops, such as a watchdog process.
+    pub fn believed_until_us(&self) -> Result<u64, Error> {
+        self.hold()?.believed_until_us().map_err(Error::Ended)
+    }
+
+    /// Resolves when a confirmed renewal has moved [`Lease::believed_until_us`] beyond this, and gives the new moment.
+    pub async fn believed_beyond(&self, beyond_us: u64) -> Result<u64, Error> {
+        let hold = self.hold()?;
+        hold.believed_beyond(beyond_us).await.map_err(Error::Ended)
     }
 
     /// Fires when this term is lost, and on any other end; it has fired already if there is none.

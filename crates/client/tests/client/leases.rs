@@ -182,3 +182,24 @@ async fn an_idle_observer_sends_nothing() {
     let sent = proxy.to_server_bytes() - before;
     assert!(sent < 200, "{sent} bytes were sent, which is more than the acknowledgements of a connection");
 }
+
+#[tokio::test]
+async fn each_confirmed_renewal_moves_the_moment_until_which_it_is_believed() {
+    let server = Server::start();
+    let one = server.client("one").await;
+    let lease = Lease::new(&one, "deploy");
+    assert_eq!(lease.believed_until_us(), Err(Error::Ended(Ended::NeverHeld)));
+    let before_us = one.clock().now_us();
+    assert_eq!(lease.acquire(Ttl::from(Duration::from_secs(3)), plain()).await, Ok(true));
+    assert_eq!(lease.ttl(), Ok(Duration::from_secs(3)));
+    let mut until_us = lease.believed_until_us().unwrap();
+    assert!(until_us >= before_us + 1_500_000 && until_us <= one.clock().now_us() + 1_500_000);
+    for _ in 0..2 {
+        let later_us = lease.believed_beyond(until_us).await.unwrap();
+        assert!(later_us > until_us && later_us <= one.clock().now_us() + 1_500_000);
+        until_us = later_us;
+    }
+    let waiting = lease.believed_beyond(u64::MAX);
+    lease.release().await.unwrap();
+    assert_eq!(waiting.await, Err(Error::Ended(Ended::Released)));
+}
