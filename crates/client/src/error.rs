@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::view::{Holder, Waiter};
 use crate::wire::Trouble;
 
 /// Why something did not happen, or is over.
@@ -55,10 +56,10 @@ pub enum Error {
 pub struct Held {
     /// The lock that was asked for.
     pub lock: String,
-    /// Owners of what overlaps; the first of them when there are many.
-    pub holders: Vec<String>,
-    /// Owners that stand in line; the first of them when there are many.
-    pub waiters: Vec<String>,
+    /// Who holds what overlaps; the first of them when there are many.
+    pub holders: Vec<Holder>,
+    /// Who stands in line; the first of them when there are many.
+    pub waiters: Vec<Waiter>,
     /// When it may be worth trying again.
     pub retry_after: Duration,
 }
@@ -166,8 +167,8 @@ impl fmt::Display for Held {
         write!(f, "{} is not to be had", self.lock)?;
         match (self.holders.first(), self.holders.len()) {
             (None, _) => {}
-            (Some(first), 1) => write!(f, ": {first} holds it")?,
-            (Some(first), count) => write!(f, ": {first} and {} more hold it", count - 1)?,
+            (Some(first), 1) => write!(f, ": {} holds it", first.owner_id)?,
+            (Some(first), count) => write!(f, ": {} and {} more hold it", first.owner_id, count - 1)?,
         }
         match self.waiters.len() {
             0 => Ok(()),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_protocol::v1;
 
 use crate::error::{Ended, Error, Held};
+use crate::view::{Holder, Waiter};
 
 /// Whether a refused request may be sent again as it is, and when: the server is busy, or cannot serve now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,7 @@ pub(crate) fn error(refusal: v1::Error, lock: &str) -> Error {
     let v1::Error { code, detail, field, holders, waiters, recommended_retry_ms, .. } = refusal;
     let retry_after = Duration::from_millis(recommended_retry_ms);
     match code.as_str() {
-        "held" => Error::Held(Box::new(Held {
-            lock: lock.to_owned(),
-            holders: holders.into_iter().map(|holder| holder.owner_id).collect(),
-            waiters: waiters.into_iter().map(|waiter| waiter.owner_id).collect(),
-            retry_after,
-        })),
+        "held" => held(lock, holders, waiters, retry_after).unwrap_or_else(|odd| odd),
         "busy" | "unavailable" => Error::Busy { detail, retry_after },
         "lease_expired" => Error::Ended(Ended::Expired),
         "released" => Error::Ended(Ended::Released),
@@ -49,6 +45,20 @@ pub(crate) fn error(refusal: v1::Error, lock: &str) -> Error {
     }
 }
 
+fn held(
+    lock: &str,
+    holders: Vec<v1::Holder>,
+    waiters: Vec<v1::Waiter>,
+    retry_after: Duration,
+) -> Result<Error, Error> {
+    Ok(Error::Held(Box::new(Held {
+        lock: lock.to_owned(),
+        holders: holders.into_iter().map(Holder::told).collect::<Result<_, _>>()?,
+        waiters: waiters.into_iter().map(Waiter::told).collect::<Result<_, _>>()?,
+        retry_after,
+    })))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,13 +70,13 @@ mod tests {
     #[test]
     fn every_code_of_the_contract_has_a_meaning() {
         let detail = String::from("why");
+        let holder = v1::Holder { owner_id: "x".into(), ..Default::default() };
         let held = Held {
             lock: "a".into(),
-            holders: Vec::from(["x".into()]),
+            holders: Vec::from([Holder::told(holder.clone()).unwrap()]),
             waiters: Vec::new(),
             retry_after: Duration::from_millis(7),
         };
-        let holder = v1::Holder { owner_id: "x".into(), ..Default::default() };
         let full = v1::Error { holders: Vec::from([holder]), recommended_retry_ms: 7, ..refusal("held") };
         assert_eq!(error(full, "a"), Error::Held(Box::new(held)));
         for (code, meaning) in [

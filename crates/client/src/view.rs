@@ -274,7 +274,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    fn told(told: v1::Holder) -> Result<Holder, Error> {
+    pub(crate) fn told(told: v1::Holder) -> Result<Holder, Error> {
         Ok(Holder {
             lock: told.lock,
             owner_id: told.owner_id,
@@ -307,7 +307,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    fn told(told: v1::Waiter) -> Result<Waiter, Error> {
+    pub(crate) fn told(told: v1::Waiter) -> Result<Waiter, Error> {
         Ok(Waiter {
             lock: told.lock,
             owner_id: told.owner_id,
