@@ -9,11 +9,29 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 mod status;
 
 mod duration;
+mod metadata;
 mod paint;
 mod printing;
+mod quote;
 mod table;
 
+mod explain;
+mod interrupt;
+mod shapes;
+
 mod asking;
+mod holding;
+
+mod acquire;
+mod break_lock;
+mod cancel;
+mod get;
+mod ls;
+mod release;
+mod renew;
+mod sessions;
+mod verify;
+mod watch;
 
 mod backup;
 mod journal;
@@ -35,6 +53,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Acquire(acquire::Acquire),
+    Renew(renew::Renew),
+    Release(release::Release),
+    Cancel(cancel::Cancel),
+    Verify(verify::Verify),
+    Get(get::Get),
+    Ls(ls::Ls),
+    Watch(watch::Watch),
+    Break(break_lock::Break),
+    Sessions(sessions::Sessions),
     Serve(Box<serve::Serve>),
     #[command(subcommand)]
     Journal(journal::Journal),
@@ -61,6 +89,16 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Acquire(acquire) => acquire.run(),
+        Command::Renew(renew) => renew.run(),
+        Command::Release(release) => release.run(),
+        Command::Cancel(cancel) => cancel.run(),
+        Command::Verify(verify) => verify.run(),
+        Command::Get(get) => get.run(),
+        Command::Ls(ls) => ls.run(),
+        Command::Watch(watch) => watch.run(),
+        Command::Break(breaking) => breaking.run(),
+        Command::Sessions(sessions) => sessions.run(),
         Command::Serve(serve) => serve.run(),
         Command::Journal(journal) => journal.run(),
         Command::Backup(backup) => backup.run(),

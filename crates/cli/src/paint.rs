@@ -46,6 +46,11 @@ impl Paint {
         Paint { on: false }
     }
 
+    /// A lock's name, among other words.
+    pub fn name(self, lock: &str) -> String {
+        self.tone(Tone::Head, visible(lock))
+    }
+
     /// The text in its tone.
     pub fn tone(self, tone: Tone, text: impl Display) -> String {
         let code = match tone {

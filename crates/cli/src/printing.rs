@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
 use crate::status::{Failure, Status};
 
 /// Whether somebody still reads.
@@ -20,5 +23,22 @@ pub fn print(text: &str) -> Result<Reader, Failure> {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
         Err(error) => Err(Failure::new(Status::Broken, format!("cannot print: {error}"))),
+    }
+}
+
+/// Resolves when nobody can read standard output any more: its pipe is closed, its terminal gone. What writes seldom would
+/// not notice by itself.
+pub async fn reader_gone() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // The thread ends with the process; nothing is ever asked of it.
+    std::thread::spawn(move || {
+        let out = io::stdout();
+        // No event is asked for, so only those come that nobody can refuse: an error, or the other end's closing.
+        let mut watched = [PollFd::new(&out, PollFlags::empty())];
+        while matches!(poll(&mut watched, None), Err(Errno::INTR)) {}
+        let _ = tell.send(());
+    });
+    if told.await.is_err() {
+        std::future::pending().await
     }
 }

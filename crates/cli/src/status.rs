@@ -119,7 +119,7 @@ fn of_folder(error: &FolderError) -> Status {
 }
 
 /// A file that is not there was named wrongly.
-pub fn of_secret_file(error: &SecretFileError) -> Status {
+fn of_secret_file(error: &SecretFileError) -> Status {
     match error {
         SecretFileError::Unreadable { source, .. } if of_io(source) == Status::NotAllowed => {
             Status::NotAllowed
@@ -170,6 +170,22 @@ impl From<ConfigError> for Failure {
             _ => Status::Usage,
         };
         Failure::new(status, error)
+    }
+}
+
+impl From<TokensError> for Failure {
+    fn from(error: TokensError) -> Failure {
+        let status = match &error {
+            TokensError::File(error) => of_secret_file(error),
+            _ => Status::Usage,
+        };
+        Failure::new(status, error)
+    }
+}
+
+impl From<SecretFileError> for Failure {
+    fn from(error: SecretFileError) -> Failure {
+        Failure::new(of_secret_file(&error), error)
     }
 }
 

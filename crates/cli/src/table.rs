@@ -47,30 +47,38 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
-    /// Its text, a line end after each row; nothing at all when there are no rows.
+    /// Its text, a line end after each row; nothing at all when there are no rows. A column with nothing in it is left
+    /// out.
     pub fn render(&self, paint: Paint) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        let width = |at: usize| {
-            let cells = self.rows.iter().map(|row| &*row[at].text);
-            cells.chain([self.columns[at].0]).map(length).max().unwrap_or(0)
-        };
-        let widths: [usize; N] = std::array::from_fn(width);
+        let widest = |at: usize| self.rows.iter().map(|row| length(&row[at].text)).max().unwrap_or(0);
+        let widths: Vec<(usize, usize)> = (0..N)
+            .map(|at| (at, widest(at)))
+            .filter(|(_, width)| *width > 0)
+            .map(|(at, width)| (at, width.max(length(self.columns[at].0))))
+            .collect();
         let heading = self.columns.map(|(name, _)| Cell::toned(Tone::Head, name));
         let mut text = String::new();
         for row in std::iter::once(&heading).chain(&self.rows) {
-            for (at, cell) in row.iter().enumerate() {
-                let gap = " ".repeat(widths[at] - length(&cell.text));
-                let shown = paint.tone(cell.tone, &cell.text);
-                let last = at + 1 == N;
-                match self.columns[at].1 {
-                    Side::Left if last => text += &shown,
-                    Side::Left => text += &(shown + &gap),
-                    Side::Right => text += &(gap + &shown),
+            let mut gap = 0;
+            for (at, width) in &widths {
+                let cell = &row[*at];
+                let blank = width - length(&cell.text);
+                let (before, after) = match self.columns[*at].1 {
+                    Side::Left => (0, blank),
+                    Side::Right => (blank, 0),
+                };
+                if !cell.text.is_empty() {
+                    text.extend(std::iter::repeat_n(' ', gap + before));
+                    text += &paint.tone(cell.tone, &cell.text);
+                    gap = 0;
                 }
-                text += if last { "\n" } else { "  " };
+                // Blanks are owed until something follows, so that no line ends in them.
+                gap += after + 2 + if cell.text.is_empty() { before } else { 0 };
             }
+            text.push('\n');
         }
         text
     }
@@ -94,5 +102,10 @@ mod tests {
             table.render(Paint::none()),
             "LOCK     TOKEN  OWNER\ndeploy       7  alice\ngröße   123456  b\\u{7}b\n"
         );
+        let mut table =
+            Table::new([("A", Side::Left), ("NONE", Side::Left), ("B", Side::Right), ("C", Side::Left)]);
+        table.row(["a".into(), "".into(), "".into(), "c".into()]);
+        table.row(["aaa".into(), "".into(), "10".into(), "".into()]);
+        assert_eq!(table.render(Paint::none()), "A     B  C\na        c\naaa  10\n");
     }
 }

@@ -19,14 +19,14 @@ const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
 const TOKEN: &str = "correct-horse-battery-staple";
 
 /// Puts a new certificate for localhost and its key where the server finds them; what clients are to trust.
-fn certify(place: &Place) -> String {
+pub fn certify(place: &Place) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     write_private(place, "cert.pem", &made.cert.pem());
     write_private(place, "key.pem", &made.signing_key.serialize_pem());
     made.cert.pem()
 }
 
-fn write_private(place: &Place, name: &str, text: &str) {
+pub fn write_private(place: &Place, name: &str, text: &str) {
     fs::write(place.path(name), text).unwrap();
     fs::set_permissions(place.path(name), Permissions::from_mode(0o600)).unwrap();
 }

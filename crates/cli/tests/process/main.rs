@@ -4,14 +4,20 @@
 mod client;
 mod program;
 
+mod asking;
 mod backup;
 mod configuration;
 mod credentials;
+mod help;
 mod hostile;
 mod journal;
 mod kill;
+mod listing;
+mod refusals;
 mod secrets;
 mod sim;
 mod starting;
 mod stopping;
+mod terminal;
 mod watch;
+mod watching;

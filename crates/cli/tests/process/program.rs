@@ -103,6 +103,37 @@ impl Server {
         Client::new(self.address)
     }
 
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The command finds this server.
+    pub fn environment<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("LEASEHOLD_SERVER", self.url())
+    }
+
+    /// Runs the program to its end, with this server to ask.
+    pub fn ask(&self, arguments: &[&str]) -> Output {
+        self.environment(leasehold().args(arguments)).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Starts the program, with this server to ask.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = leasehold();
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.environment(&mut command).spawn().unwrap()
+    }
+
+    /// Waits until so many stand in line.
+    pub fn until_waiting(&self, lock: &str, count: usize) {
+        let begun = Instant::now();
+        let mut client = self.client();
+        while client.get_lock(lock)["waiters"].as_array().unwrap().len() != count {
+            assert!(begun.elapsed() < PATIENCE, "{count} never stood in line for {lock}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Memory that its process has, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let pid = self.child.as_ref().unwrap().id();

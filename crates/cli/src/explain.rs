@@ -1,0 +1,119 @@
+//! What a refused or unanswered request means: a sentence for whoever typed it, with what was tried, where, and what to do
+//! next; or an object for the program that asked for JSON. Chooses no exit status.
+
+use leasehold_client::{Ended, Error, Trouble, Unavailable};
+use serde_json::{Map, Value, json};
+
+use crate::duration;
+use crate::paint::visible;
+use crate::shapes::{Holding, Waiting};
+
+/// The sentence. `failed` says what was tried: "could not acquire deploy".
+pub fn sentence(failed: &str, server: &str, error: &Error) -> String {
+    let at = format!("{failed} at {server}");
+    visible(&match error {
+        Error::Held(held) => {
+            let lock = crate::quote::quoted(&held.lock);
+            format!("{at}: {held}; stand in line with --wait, or look with `leasehold get {lock}`")
+        }
+        Error::Ended(ended) => format!("{at}: {ended}; {}", after_end(ended)),
+        Error::NotFound { detail } => format!("{at}: {detail}"),
+        Error::Invalid { field, detail } => format!("{at}: {} is not valid: {detail}", option(field)),
+        Error::NotAllowed { detail } => format!(
+            "{at}: {detail}; show a token that the server knows with --token-file or LEASEHOLD_TOKEN_FILE"
+        ),
+        Error::ServerUnavailable(unavailable) => format!("{at}: {}", silence(unavailable)),
+        Error::Unexpected { detail } => format!(
+            "{at}: an answer came that makes no sense: {detail}; program and server may be of different versions"
+        ),
+        error => format!("{at}: {error}"),
+    })
+}
+
+/// What a field is called on the command line.
+fn option(field: &str) -> &str {
+    match field {
+        "lock" => "LOCK",
+        "ca" => "--ca-file",
+        "fencing_token" => "--token",
+        "from" => "--from",
+        "lease_id" => "--lease-id",
+        "metadata" => "--metadata",
+        "owner_id" => "--owner",
+        "prefix" => "--prefix",
+        "reason" => "--reason",
+        "request_id" => "--request-id",
+        "server" => "--server",
+        "session_id" => "--session-id",
+        "token" => "--token-file",
+        "ttl_ms" => "--ttl",
+        "wait_ms" => "--wait",
+        other => other,
+    }
+}
+
+fn after_end(ended: &Ended) -> &'static str {
+    match ended {
+        Ended::Stale => "check lock, owner, lease id and token",
+        _ => "stop what it protects, and acquire it anew if it is still wanted",
+    }
+}
+
+fn silence(unavailable: &Unavailable) -> String {
+    let Unavailable { attempts, trouble, may_have_happened, .. } = unavailable;
+    let next = match trouble {
+        Trouble::Refused(_) => {
+            "start one with `leasehold serve`, or say where it is with --server or LEASEHOLD_SERVER"
+        }
+        Trouble::Tls(_) => "an encrypted server is https://…, and --ca-file names whom to trust",
+        Trouble::NotServing(_) => "try again in a moment",
+        _ => "check --server or LEASEHOLD_SERVER",
+    };
+    let tried = if *attempts > 1 { format!(" (tried {attempts} times)") } else { String::new() };
+    let doubt = if *may_have_happened { "; it may have been carried out all the same" } else { "" };
+    format!("{trouble}{tried}; {next}{doubt}")
+}
+
+/// One line of JSON: the contract's code, the sentence's reason, and what belongs to the code.
+pub fn problem(sentence: &str, error: &Error) -> String {
+    let mut members = Map::new();
+    let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    put("code", json!(code(error)));
+    put("detail", json!(sentence));
+    match error {
+        Error::Held(held) => {
+            put("holders", json!(held.holders.iter().map(Holding::from).collect::<Vec<_>>()));
+            put("waiters", json!(held.waiters.iter().map(Waiting::from).collect::<Vec<_>>()));
+            put("recommended_retry_ms", json!(duration::ms(held.retry_after)));
+        }
+        Error::Busy { retry_after, .. } => {
+            put("recommended_retry_ms", json!(duration::ms(*retry_after)));
+        }
+        Error::Invalid { field, .. } => {
+            put("field", json!(field));
+        }
+        Error::ServerUnavailable(unavailable) => {
+            put("server", json!(unavailable.server));
+            put("may_have_happened", json!(unavailable.may_have_happened));
+        }
+        _ => {}
+    }
+    Value::Object(members).to_string()
+}
+
+fn code(error: &Error) -> &'static str {
+    match error {
+        Error::Held(_) => "held",
+        Error::Busy { .. } => "busy",
+        Error::Ended(Ended::Expired | Ended::Lost) => "lease_expired",
+        Error::Ended(Ended::Stale) => "stale_token",
+        Error::Ended(Ended::NeverHeld | Ended::Forgotten) | Error::NotFound { .. } => "not_found",
+        Error::Ended(_) => "released",
+        Error::Invalid { .. } => "invalid_argument",
+        Error::NotAllowed { .. } => "permission_denied",
+        Error::Cancelled => "cancelled",
+        Error::Gone => "gone",
+        Error::ServerUnavailable(_) => "unavailable",
+        _ => "internal",
+    }
+}
