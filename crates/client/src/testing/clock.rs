@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -23,7 +23,9 @@ const START_WALL_MS: u64 = 1_790_000_000_000;
 /// dozens of tasks, so that what a program does by itself in between may go over many.
 const QUIET_ROUNDS: u32 = 16;
 /// Who has not come to rest after so many never will.
-const ROUNDS_MAX: u32 = 2_000_000;
+const ROUNDS_MAX: u32 = 10_000;
+/// What has not happened after so long is not waited for any longer: a day.
+const PATIENCE_US: u64 = 86_400_000_000;
 
 /// The time of a test: of the [`Server`](super::Server) and of all its clients. Clones are the same clock.
 #[derive(Clone)]
@@ -43,6 +45,13 @@ struct State {
 }
 
 type SleeperId = u64;
+
+/// Time on its way.
+#[derive(Clone, Copy)]
+struct Walk {
+    start_us: u64,
+    tokio_time: Option<TokioTime>,
+}
 
 /// Something that is turned with the clock and needs no task to run.
 pub(super) trait Turned: Send + Sync {
@@ -74,6 +83,9 @@ impl TestClock {
     /// Lets time pass. Everything happens that happens in this time, and at its own moment: renewals, expiries, hand-overs,
     /// timeouts. Returns when the time is over and everybody has come to rest.
     ///
+    /// Whoever simply awaits something that needs time, such as an answer after a broken connection, waits for ever: the
+    /// clock stands still. That is what [`TestClock::wait_for`] is for.
+    ///
     /// Tokio's own clock is turned along if the test has paused it (`#[tokio::test(start_paused = true)]`), so that code
     /// under test may sleep by either; the two agree to within 10 ms. A clock of tokio's that runs is left alone.
     ///
@@ -83,22 +95,61 @@ impl TestClock {
     /// rest. And when somebody never rests, such as a loop that takes and releases a lock without a pause.
     pub async fn advance(&self, by: Duration) {
         self.settle().await;
-        let start_us = self.now_us();
-        let target_us = start_us + micros(by);
-        let tokio_time = TokioTime::paused();
+        let walk = self.begin_walk();
+        let target_us = walk.start_us + micros(by);
         loop {
-            let mut next_us = self.next_due_us().map_or(target_us, |due_us| due_us.min(target_us));
-            if let Some(tokio_time) = tokio_time {
-                next_us = next_us.min(self.now_us() + SLICE_US);
-                tokio_time.reach(next_us.saturating_sub(start_us)).await;
-            }
-            if self.go_to(next_us) {
+            if self.step(walk, target_us).await {
                 self.settle().await;
             }
-            if next_us >= target_us && self.next_due_us().is_none_or(|due_us| due_us > target_us) {
+            let more_due = self.next_due_us().is_some_and(|due_us| due_us <= target_us);
+            if self.now_us() >= target_us && !more_due {
                 return;
             }
         }
+    }
+
+    /// Waits for something, and lets time pass meanwhile, from one thing that is due to the next: as long as it takes.
+    ///
+    /// # Panics
+    ///
+    /// As [`TestClock::advance`]; and when it has not happened after a day, or nothing is due any more that could bring it
+    /// about.
+    pub async fn wait_for<F: Future>(&self, what: F) -> F::Output {
+        let mut what = pin!(what);
+        let walk = self.begin_walk();
+        let limit_us = walk.start_us + PATIENCE_US;
+        let mut stirred = true;
+        loop {
+            // Also when nobody had to run: it may be tokio's clock that it waits for.
+            let rest = async {
+                if stirred {
+                    self.settle().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                happened = &mut what => return happened,
+                () = rest => {}
+            }
+            let something = walk.tokio_time.is_some() || self.next_due_us().is_some();
+            assert!(something, "what the test waits for cannot happen: nobody waits for any time to come");
+            assert!(self.now_us() < limit_us, "what the test waits for has not happened in a whole day");
+            stirred = self.step(walk, limit_us).await;
+        }
+    }
+
+    fn begin_walk(&self) -> Walk {
+        Walk { start_us: self.now_us(), tokio_time: TokioTime::paused() }
+    }
+
+    /// Goes to what is due next, but no further than this. Says whether anybody has to run now.
+    async fn step(&self, walk: Walk, target_us: u64) -> bool {
+        let mut next_us = self.next_due_us().map_or(target_us, |due_us| due_us.min(target_us));
+        if let Some(tokio_time) = walk.tokio_time {
+            next_us = next_us.min(self.now_us() + SLICE_US);
+            tokio_time.reach(next_us.saturating_sub(walk.start_us)).await;
+        }
+        self.go_to(next_us)
     }
 
     /// Lets time pass while the program stands still, as a suspended machine or a process stopped with SIGSTOP does. The
@@ -353,6 +404,34 @@ mod tests {
         assert_eq!(clock.next_due_us(), Some(clock.now_us() + 5_000_000));
         drop(sleep);
         assert_eq!(clock.next_due_us(), None);
+    }
+
+    #[tokio::test]
+    async fn waits_for_something_in_no_more_time_than_it_takes() {
+        let clock = TestClock::new();
+        let log = Log::default();
+        sleep(&clock, &log, "a", &[100, 100, 100]);
+        let asleep = clock.sleep_until(clock.now_us() + 200_000);
+        assert_eq!(
+            clock
+                .wait_for(async {
+                    asleep.await;
+                    "slept"
+                })
+                .await,
+            "slept"
+        );
+        assert_eq!(clock.elapsed(), Duration::from_millis(200));
+        clock.settle().await;
+        assert_eq!(*log.lock().unwrap(), [(100, "a"), (200, "a")]);
+        assert_eq!(clock.wait_for(std::future::ready(5)).await, 5);
+        assert_eq!(clock.elapsed(), Duration::from_millis(200));
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "cannot happen")]
+    async fn says_when_it_waits_in_vain() {
+        TestClock::new().wait_for(std::future::pending::<()>()).await;
     }
 
     #[tokio::test(start_paused = true)]
