@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::command::Attachment;
 use crate::event::{CancelFound, Seq};
+use crate::file::FileName;
 use crate::ids::{LeaseId, SessionId};
 use crate::invalid::Invalid;
 use crate::resource::Resource;
@@ -21,6 +22,8 @@ pub struct Reply {
     pub after: Seq,
     /// Whether it promises time to a holder, so that a horizon above the raw time of its decision must be durable.
     pub promises_time: bool,
+    /// The event whose bytes must be in their file, beside being durable: whoever is told of them may read them.
+    pub applied: Option<Seq>,
 }
 
 /// An answer or a refusal.
@@ -72,6 +75,19 @@ pub enum Answer {
         /// After which event this holds.
         seq: Seq,
     },
+    /// To a write.
+    Wrote(Written),
+    /// To the deletion of a file.
+    Deleted,
+    /// To a question about a file.
+    File(FileView),
+    /// To a list of files.
+    Files {
+        /// In order of their names.
+        files: Vec<FileView>,
+        /// Where the next page begins.
+        next_cursor: Option<String>,
+    },
 }
 
 /// What is told to somebody whose request was not carried out.
@@ -91,6 +107,15 @@ pub enum Refusal {
     StaleToken {
         /// A newer token that was seen on the resource.
         highest_token: Option<u64>,
+    },
+    /// A live lease, but shared, or not covering what is written. Says which.
+    ScopeMismatch(&'static str),
+    /// A file, a write, or all files together would be over their limit. Says which, and how many bytes that is.
+    TooLarge {
+        /// What would be too large.
+        what: &'static str,
+        /// Its limit.
+        bytes_max: u64,
     },
     /// The caller took the request back, or a newer attempt of it is answered instead.
     Cancelled,
@@ -266,4 +291,34 @@ pub struct SessionRow {
     pub waiters: u64,
     /// What its owner said of it.
     pub metadata: Metadata,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Where its first byte is.
+    pub offset: u64,
+    /// How many bytes it had.
+    pub length: u64,
+    /// The size of the file after it.
+    pub size: u64,
+}
+
+/// A file as everybody may see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileView {
+    /// Its name.
+    pub name: FileName,
+    /// Its inode number, under which its bytes are found; never another file's.
+    pub number: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// The highest token that wrote it.
+    pub token: u64,
+    /// Wall time of its first write, for people.
+    pub created_wall_ms: u64,
+    /// Wall time of its last write, for people.
+    pub written_wall_ms: u64,
+    /// The event that last wrote it.
+    pub version: Seq,
 }

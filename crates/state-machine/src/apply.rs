@@ -3,7 +3,10 @@
 
 use hashbrown::HashMap;
 
+use crate::answer::Written;
+use crate::crowd::{Class, Standing};
 use crate::event::{Ask, Ending, Event, LeaseName, Release, Ticket, Under};
+use crate::files::Write;
 use crate::ids::{HashKey, Payload};
 use crate::keyed::Keyed;
 use crate::machine::{Horizon, Machine};
@@ -136,6 +139,27 @@ impl Machine {
                 self.grants_held_ms = None;
                 self.looks.extend(self.waiters.keys());
             }
+            Event::FileWritten { number, name, lease, offset, bytes, request } => {
+                let (end, seq) = (offset + bytes.len(), self.seq);
+                let write = Write { number: *number, end, token: lease.token, wall_ms, seq };
+                let (new, file) = self.files.write(name, write);
+                if new {
+                    self.space.join_file(*number, name.path().clone());
+                }
+                if let Some(mark) = request {
+                    let written = Written { offset: *offset, length: bytes.len(), size: file.size };
+                    let fate = Fate::Wrote(written.into());
+                    self.requests.retire(mark.name, Some(mark.payload), fate, self.now.us);
+                }
+            }
+            Event::FileDeleted { number, name, request, .. } => {
+                let file = self.files.delete(name);
+                assert!(file.is_some_and(|file| file.number == *number), "a file that is deleted is there");
+                self.space.part_file(*number);
+                if let Some(mark) = request {
+                    self.requests.retire(mark.name, Some(mark.payload), Fate::Deleted, self.now.us);
+                }
+            }
         }
     }
 
@@ -151,6 +175,10 @@ impl Machine {
 
     fn granted(&mut self, ticket: Ticket, slot: u32, token: u64, ask: &Ask, wall_ms: u64) {
         assert!(token > self.last_token, "tokens only ever grow");
+        // The lease stands before its place in line is given up: a deleted file's number is one with its path for as
+        // long as anybody stands on it.
+        let standing = Standing { class: Class::Lease, mode: ask.mode, order: token, slot };
+        self.space.insert(&ask.resource, standing, self.seq);
         let ask = if self.waiters.contains_key(&ticket) {
             // From the line: whoever is parked on this ticket stays so, for the lease keeps it.
             self.take_waiter(ticket).ask
@@ -188,7 +216,6 @@ impl Machine {
             deadline_us: 0,
             armed_us: None,
         };
-        self.space.insert(&lease.ask.resource, lease.standing(slot), self.seq);
         self.leases.insert(slot, lease);
     }
 
@@ -305,7 +332,7 @@ impl Machine {
                     session.request = None;
                 }
             }
-            Fate::Ended(_) | Fate::Cancelled(_) | Fate::Broke(_) => {}
+            Fate::Ended(_) | Fate::Cancelled(_) | Fate::Broke(_) | Fate::Wrote(_) | Fate::Deleted => {}
         }
     }
 

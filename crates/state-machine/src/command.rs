@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::file::{FileBytes, FileName, Offset};
 use crate::ids::{LeaseId, Secret, SessionId};
 use crate::resource::Resource;
 use crate::words::{ClientId, Metadata, Mode, Owner, Reason, RequestId, Ttl, Wait};
@@ -83,6 +84,31 @@ pub enum Command {
     },
     /// Which sessions live?
     ListSessions {
+        /// Rows at most.
+        limit: usize,
+        /// Where the page before ended.
+        cursor: Option<String>,
+    },
+    /// Write to a file, which is made if there is none of that name.
+    WriteFile(WriteFile),
+    /// Delete a file.
+    DeleteFile {
+        /// Which one.
+        name: FileName,
+        /// The lease it is done under.
+        proof: Proof,
+        /// The caller's request id.
+        request_id: Option<RequestId>,
+    },
+    /// What is known of this file?
+    StatFile {
+        /// Which one.
+        name: FileName,
+    },
+    /// Which files are there?
+    ListFiles {
+        /// Only files whose names begin with this.
+        prefix: String,
         /// Rows at most.
         limit: usize,
         /// Where the page before ended.
@@ -198,4 +224,40 @@ pub struct List {
     pub limit: usize,
     /// Where the page before ended.
     pub cursor: Option<String>,
+}
+
+/// A write to a file.
+#[derive(Clone, Debug)]
+pub struct WriteFile {
+    /// Which file.
+    pub name: FileName,
+    /// Where the bytes go.
+    pub offset: Offset,
+    /// The bytes.
+    pub bytes: FileBytes,
+    /// The lease it is done under.
+    pub proof: Proof,
+    /// The caller's request id.
+    pub request_id: Option<RequestId>,
+    /// A fingerprint of the bytes, if there is an id to keep it under.
+    digest: Option<[u64; 2]>,
+}
+
+impl WriteFile {
+    /// A write. Looks at every byte if there is a request id: call it where that is nobody else's time.
+    pub fn new(
+        name: FileName,
+        offset: Offset,
+        bytes: FileBytes,
+        proof: Proof,
+        request_id: Option<RequestId>,
+    ) -> WriteFile {
+        let digest = request_id.is_some().then(|| bytes.digest());
+        WriteFile { name, offset, bytes, proof, request_id, digest }
+    }
+
+    /// A fingerprint of the bytes.
+    pub(crate) fn digest(&self) -> [u64; 2] {
+        self.digest.unwrap_or_else(|| self.bytes.digest())
+    }
 }

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use crate::file::{FileBytes, FileName};
 use crate::ids::{ClientKey, HashKey, Payload, RequestName, Secret};
 use crate::resource::Resource;
 use crate::words::{Metadata, Mode, Owner, Reason, Ttl, Wait};
@@ -166,6 +167,32 @@ pub enum Event {
     },
     /// That time has passed.
     GrantsResumed,
+    /// Bytes were written to a file; the first write makes it.
+    FileWritten {
+        /// The file's number.
+        number: u64,
+        /// Its name.
+        name: FileName,
+        /// The lease under which it was written.
+        lease: LeaseName,
+        /// Where the first byte is.
+        offset: u64,
+        /// The bytes.
+        bytes: FileBytes,
+        /// The request that wrote it.
+        request: Option<RequestMark>,
+    },
+    /// A file was deleted.
+    FileDeleted {
+        /// The file's number.
+        number: u64,
+        /// Its name.
+        name: FileName,
+        /// The lease under which it was deleted.
+        lease: LeaseName,
+        /// The request that deleted it.
+        request: Option<RequestMark>,
+    },
 }
 
 /// What an acquire asks for, from its arrival to the end of its lease.
@@ -327,6 +354,18 @@ impl Event {
             Event::Horizon { .. } => "horizon",
             Event::GrantsHeld { .. } => "grants_held",
             Event::GrantsResumed => "grants_resumed",
+            Event::FileWritten { .. } => "file_written",
+            Event::FileDeleted { .. } => "file_deleted",
+        }
+    }
+
+    /// The same without the bytes of a write: what is told once they are where they belong.
+    pub fn without_bytes(self) -> Event {
+        match self {
+            Event::FileWritten { number, name, lease, offset, bytes, request } => {
+                Event::FileWritten { number, name, lease, offset, bytes: bytes.let_go(), request }
+            }
+            other => other,
         }
     }
 }

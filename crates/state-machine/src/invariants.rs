@@ -4,13 +4,13 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use crate::crowd::Class;
 use crate::event::{Ticket, Under};
 use crate::ids::RequestName;
 use crate::machine::Machine;
 use crate::records::Presence;
 use crate::requests::Fate;
 use crate::resource::Resource;
-use crate::space::Class;
 use crate::words::Mode;
 
 impl Machine {
@@ -22,6 +22,7 @@ impl Machine {
         self.request_ids_lead_where_they_should();
         self.no_wake_up_is_lost();
         self.timers_are_armed();
+        self.files_are_in_order();
     }
 
     /// At no time do two leases conflict: what overlaps an exclusive lease is that lease alone.
@@ -146,7 +147,7 @@ impl Machine {
                     (&lease.ask.resource, lease.ask.mode)
                 }
             };
-            let overlap = waiter.ask.resource.overlaps(resource);
+            let overlap = self.overlap(&waiter.ask.resource, resource);
             assert!(
                 overlap && waiter.ask.mode.conflicts(mode),
                 "waiter {ticket} waits for what is not in its way"
@@ -176,5 +177,37 @@ impl Machine {
             armed += 1;
         }
         assert_eq!(armed, self.timers.len(), "nothing else falls due");
+    }
+
+    /// Whether two resources overlap, with what the table of files adds to that.
+    fn overlap(&self, one: &Resource, other: &Resource) -> bool {
+        let meets = |bytes: &Resource, path: &Resource| {
+            self.space.path_of(bytes).is_some_and(|file| path.covers(file))
+        };
+        one.overlaps(other) || meets(one, other) || meets(other, one)
+    }
+
+    /// Files have a number and a place each, are counted, and are one with the inodes that stand for them.
+    fn files_are_in_order(&self) {
+        let mut numbers = BTreeSet::new();
+        let mut bytes = 0;
+        for (name, file) in self.files.from("") {
+            bytes += file.size;
+            assert!(numbers.insert(file.number), "a number is one file's");
+            assert!(file.number < self.files.next_number, "no number is newer than the last");
+            assert!(self.files.misplaced(name).is_none(), "nothing lies below the file {name}");
+            let path = self.space.path_of(&Resource::inode(file.number));
+            assert_eq!(path, Some(name.path()), "a file's inode is one with its path");
+            assert!(file.token <= self.last_token && file.changed <= self.seq, "a file was written by then");
+        }
+        assert_eq!(bytes, self.files.bytes(), "bytes are counted");
+        for (number, path) in self.space.deleted_files() {
+            assert!(self.space.is_stood_on(number), "somebody stands on the deleted file at {path}");
+            assert!(numbers.insert(number), "a deleted file's number is nobody else's");
+        }
+        let leases = self.leases.iter().map(|(_, lease)| &lease.ask.resource);
+        for resource in leases.chain(self.waiters.values().map(|waiter| &waiter.ask.resource)) {
+            assert!(self.space.is_known(resource), "nobody stands on a file that never was: {resource}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What is true? Resources, sessions, leases, waiters and tokens, as a pure state machine.
+//! What is true? Resources, sessions, leases, waiters, tokens and fenced files, as a pure state machine.
 //!
 //! `decide` turns a request and one reading of the clocks into events and replies; `apply` takes an event in. Nothing
 //! here reads a clock, draws a random number, does I/O, starts a thread or iterates a hash map: the same inputs give
@@ -18,6 +18,8 @@ pub mod invalid;
 pub mod resource;
 pub mod words;
 
+pub mod file;
+
 pub mod ids;
 pub mod time;
 pub mod token;
@@ -28,6 +30,8 @@ pub mod event;
 
 pub mod codec;
 
+mod crowd;
+mod files;
 mod intervals;
 mod keyed;
 mod owners;

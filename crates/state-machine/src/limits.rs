@@ -65,6 +65,8 @@ pub const TOMBSTONES_MAX: usize = 1_000_000;
 pub const FILE_INODE_FIRST: u64 = 1 << 52;
 /// One past the last inode number of the server's own fenced files.
 pub const FILE_INODE_END: u64 = (1 << 52) + (1 << 32);
+/// One write to a file: its bytes travel through memory and through the journal whole.
+pub const WRITE_BYTES_MAX: u64 = 1 << 20;
 
 /// The bounds that an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,14 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Request ids remembered after their lease, session or place has gone.
     pub request_ids_max: usize,
+    /// Fenced files: each is a record in memory and in every snapshot.
+    pub files_max: usize,
+    /// Bytes of one file.
+    pub file_bytes_max: u64,
+    /// Bytes of all files together.
+    pub files_bytes_max: u64,
+    /// Bytes of one write. Less than [`WRITE_BYTES_MAX`] only where the journal takes no such batch.
+    pub write_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -89,6 +99,10 @@ impl Default for Limits {
             waiters_per_lock_max: 100_000,
             sessions_max: 1_000_000,
             request_ids_max: 8_000_000,
+            files_max: 1_000_000,
+            file_bytes_max: 1 << 30,
+            files_bytes_max: 10 << 30,
+            write_bytes_max: WRITE_BYTES_MAX,
         }
     }
 }

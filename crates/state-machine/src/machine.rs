@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use crate::answer::{EndedView, Outcome, Reply};
 use crate::command::Attachment;
 use crate::event::{Ending, Event, Seq, Ticket, Under};
+use crate::files::Files;
 use crate::ids::{ClientKey, HashKey, SessionId};
 use crate::keyed::Keyed;
 use crate::limits::Limits;
@@ -39,6 +40,7 @@ pub struct Machine {
     pub(crate) waiters: BTreeMap<Ticket, Waiter>,
     pub(crate) requests: Requests,
     pub(crate) tombstones: Tombstones,
+    pub(crate) files: Files,
 
     // What follows from that.
     pub(crate) space: Space,
@@ -129,6 +131,10 @@ pub struct Counts {
     pub request_ids: usize,
     /// Ended leases and sessions still known.
     pub tombstones: usize,
+    /// Fenced files.
+    pub files: usize,
+    /// Bytes in them.
+    pub file_bytes: u64,
 }
 
 impl Machine {
@@ -149,6 +155,7 @@ impl Machine {
             waiters: BTreeMap::new(),
             requests: Requests::new(key),
             tombstones: Tombstones::new(key),
+            files: Files::new(),
             space: Space::new(key),
             owners: Owners::new(key),
             own_sessions: 0,
@@ -226,7 +233,19 @@ impl Machine {
             opened_sessions: self.sessions.len(),
             request_ids: self.requests.len(),
             tombstones: self.tombstones.len(),
+            files: self.files.len(),
+            file_bytes: self.files.bytes(),
         }
+    }
+
+    /// Number and size of every fenced file.
+    pub fn file_sizes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.files.from("").map(|(_, file)| (file.number, file.size))
+    }
+
+    /// Takes no write of more bytes than this from now on: the journal has no room for them in one batch.
+    pub fn limit_writes(&mut self, bytes_max: u64) {
+        self.limits.write_bytes_max = self.limits.write_bytes_max.min(bytes_max);
     }
 
     /// The key of all hashes; before the journal is founded, one that nobody relies on.
@@ -255,7 +274,7 @@ impl Machine {
 
     /// Tells somebody something that depends on everything decided so far.
     pub(crate) fn tell(&self, to: Attachment, outcome: Outcome, out: &mut Output) {
-        out.replies.push(Reply { to, outcome, after: self.seq, promises_time: false });
+        out.replies.push(Reply { to, outcome, after: self.seq, promises_time: false, applied: None });
     }
 
     /// Until when a lease lives.

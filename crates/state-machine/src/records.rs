@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use crate::answer::EndedView;
 use crate::command::Attachment;
+use crate::crowd::{Class, Standing};
 use crate::event::{Ask, Ending, LeaseName, RequestMark, Seq, Ticket};
 use crate::ids::Secret;
 use crate::resource::Resource;
-use crate::space::{Class, Standing};
 use crate::words::{Metadata, Owner, Ttl, Wait};
 
 /// One resource granted to one session.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+use crate::answer::Written;
 use crate::event::{CancelFound, Ending, RequestMark, Ticket};
 use crate::ids::{ClientKey, HashKey, Payload, RequestKey, RequestName};
 use crate::keyed::Keyed;
@@ -28,6 +29,10 @@ pub(crate) enum Fate {
     Cancelled(CancelFound),
     /// It was a break, and this was the answer.
     Broke(Box<(Vec<u64>, u64)>),
+    /// It was a write to a file, and this was the answer.
+    Wrote(Box<Written>),
+    /// It deleted a file.
+    Deleted,
 }
 
 impl Fate {

@@ -74,6 +74,12 @@ impl Resource {
         Ok(Resource(Arc::from(text)))
     }
 
+    /// A whole inode.
+    pub fn inode(number: u64) -> Resource {
+        assert!(number < NUMBER_END, "a number is below 2^63");
+        Resource(format!("inode:{number}").into())
+    }
+
     /// The canonical text.
     pub fn text(&self) -> &str {
         &self.0

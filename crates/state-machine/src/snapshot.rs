@@ -3,18 +3,22 @@
 
 use alloc::vec::Vec;
 
+use crate::answer::Written;
 use crate::codec::*;
 use crate::event::{RequestMark, Under};
+use crate::files::File;
 use crate::ids::{ClientKey, HashKey, RequestName};
-use crate::limits::Limits;
+use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits};
 use crate::machine::{Horizon, Machine};
 use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
 use crate::requests::{Client, Fate, Known};
-use crate::resource::Resource;
+use crate::resource::{Kind, Resource};
 use crate::tombstones::Tombstone;
 
 /// The layout. Raised when it changes; older ones stay readable.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The one before fenced files; still read.
+const VERSION_WITHOUT_FILES: u8 = 1;
 
 impl Machine {
     /// Appends the journaled state.
@@ -29,6 +33,7 @@ impl Machine {
             put_number(out, horizon.length_us);
         });
         put_option(out, self.grants_held_ms, put_number);
+        self.put_files(out);
 
         put_number(out, self.requests.clients.len() as u64);
         for (key, client) in &self.requests.clients {
@@ -81,7 +86,7 @@ impl Machine {
     pub fn read_snapshot(bytes: &[u8], limits: Limits) -> Result<Machine, CodecError> {
         let mut from = Reader::new(bytes);
         let version = from.byte()?;
-        if version != VERSION {
+        if ![VERSION_WITHOUT_FILES, VERSION].contains(&version) {
             return Err(CodecError::NewerVersion(version));
         }
         let mut machine = Machine::new(limits);
@@ -95,6 +100,10 @@ impl Machine {
         machine.horizon =
             from.option(|from| Ok(Horizon { until_raw_us: from.number()?, length_us: from.number()? }))?;
         machine.grants_held_ms = from.option(Reader::number)?;
+        if version >= VERSION {
+            // Before anybody stands anywhere: whoever stands on a file's number also stands at its path.
+            machine.restore_files(&mut from)?;
+        }
         for _ in 0..from.count()? {
             let key = from.client_key()?;
             machine.restore_client(key, &mut from)?;
@@ -114,6 +123,7 @@ impl Machine {
             let wait = get_wait(&mut from)?;
             let ask = get_ask(&mut from)?;
             machine.session_is_there(ask.under)?;
+            machine.can_be_stood_on(&ask.resource)?;
             if let Some(mark) = &ask.request {
                 machine.is_not_let_go(mark)?;
             }
@@ -151,7 +161,63 @@ impl Machine {
             machine.tombstones.set(secret, stone, 0);
         }
         from.finish()?;
+        if machine.space.deleted_files().any(|(number, _)| !machine.space.is_stood_on(number)) {
+            return Err(CodecError::OutOfBounds("a deleted file's number"));
+        }
         Ok(machine)
+    }
+
+    fn put_files(&self, out: &mut Vec<u8>) {
+        put_number(out, self.files.next_number);
+        put_number(out, self.files.len() as u64);
+        for (name, file) in self.files.from("") {
+            put_text(out, name.text());
+            let File { number, size, token, created_wall_ms, written_wall_ms, changed } = *file;
+            for number in [number, size, token, created_wall_ms, written_wall_ms, changed] {
+                put_number(out, number);
+            }
+        }
+        put_number(out, self.space.deleted_files().count() as u64);
+        for (number, path) in self.space.deleted_files() {
+            put_number(out, number);
+            put_text(out, path.text());
+        }
+    }
+
+    fn restore_files(&mut self, from: &mut Reader<'_>) -> Result<(), CodecError> {
+        let next_number = from.number()?;
+        if !(FILE_INODE_FIRST..=FILE_INODE_END).contains(&next_number) {
+            return Err(CodecError::OutOfBounds("a file's number"));
+        }
+        self.files.next_number = next_number;
+        for _ in 0..from.count()? {
+            let name = from.file_name()?;
+            let file = File {
+                number: from.file_number()?,
+                size: from.number()?,
+                token: from.number()?,
+                created_wall_ms: from.number()?,
+                written_wall_ms: from.number()?,
+                changed: from.number()?,
+            };
+            if self.space.is_joined(file.number) || !self.files.restore(name.clone(), file) {
+                return Err(CodecError::OutOfBounds("a file"));
+            }
+            self.space.join_file(file.number, name.path().clone());
+        }
+        for _ in 0..from.count()? {
+            let number = from.file_number()?;
+            let path = from.resource()?;
+            let is_path = matches!(path.kind(), Kind::Path(_));
+            if number >= next_number || !is_path || !self.space.restore_deleted(number, path) {
+                return Err(CodecError::OutOfBounds("a deleted file"));
+            }
+        }
+        Ok(())
+    }
+
+    fn can_be_stood_on(&self, resource: &Resource) -> Result<(), CodecError> {
+        if self.space.is_known(resource) { Ok(()) } else { Err(CodecError::OutOfBounds("a file's number")) }
     }
 
     fn restore_client(&mut self, key: ClientKey, from: &mut Reader<'_>) -> Result<(), CodecError> {
@@ -188,6 +254,7 @@ impl Machine {
 
     fn restore_lease(&mut self, slot: u32, lease: Lease) -> Result<(), CodecError> {
         self.session_is_there(lease.ask.under)?;
+        self.can_be_stood_on(&lease.ask.resource)?;
         if self.leases.get(slot).is_some() {
             return Err(CodecError::OutOfBounds("a slot"));
         }
@@ -331,6 +398,13 @@ fn put_known(out: &mut Vec<u8>, known: &Known) {
             put_numbers(out, &told.0);
             put_number(out, told.1);
         }
+        Fate::Wrote(written) => {
+            out.push(3);
+            for number in [written.offset, written.length, written.size] {
+                put_number(out, number);
+            }
+        }
+        Fate::Deleted => out.push(4),
         Fate::Waiting(_) | Fate::Lease(_) | Fate::Session(_) => {
             unreachable!("the living are not among the retired")
         }
@@ -343,6 +417,10 @@ fn get_known(from: &mut Reader<'_>) -> Result<Known, CodecError> {
         0 => Fate::Ended(get_ending(from)?),
         1 => Fate::Cancelled(get_found(from)?),
         2 => Fate::Broke((get_numbers(from)?, from.number()?).into()),
+        3 => Fate::Wrote(
+            Written { offset: from.number()?, length: from.number()?, size: from.number()? }.into(),
+        ),
+        4 => Fate::Deleted,
         tag => return Err(CodecError::UnknownTag("a known request", tag)),
     };
     Ok(Known { payload, fate })

@@ -10,6 +10,7 @@ use core::borrow::Borrow;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+use crate::crowd::{Class, Crowd, Sets, Standing};
 use crate::event::{Seq, Ticket};
 use crate::ids::HashKey;
 use crate::intervals::{Interval, Intervals};
@@ -19,135 +20,6 @@ use crate::words::Mode;
 
 /// How many waiters are counted one by one to tell somebody its place.
 const PLACES_COUNTED_MAX: usize = 256;
-
-/// What a standing thing means to others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// A lease; its order is its token.
-    Lease = 0,
-    /// A waiter that holds its place against later ones; its order is its ticket.
-    Line = 1,
-    /// A detached waiter: it keeps its place but is passed over.
-    Skipped = 2,
-}
-
-/// Something that stands somewhere.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    pub(crate) class: Class,
-    pub(crate) mode: Mode,
-    pub(crate) order: u64,
-    /// A lease's slot; of no meaning for waiters.
-    pub(crate) slot: u32,
-}
-
-/// Everything that stands at one place, by class, mode and age.
-#[derive(Debug)]
-enum Crowd {
-    /// One lease and nobody else: the ordinary uncontended lock.
-    One {
-        mode: Mode,
-        token: u64,
-        slot: u32,
-    },
-    Many(Box<Sets>),
-}
-
-#[derive(Debug, Default)]
-struct Sets {
-    sets: [[BTreeMap<u64, u32>; 2]; 3],
-    last_token: u64,
-}
-
-impl Crowd {
-    fn of(standing: &Standing) -> Crowd {
-        if standing.class == Class::Lease {
-            return Crowd::One { mode: standing.mode, token: standing.order, slot: standing.slot };
-        }
-        let mut crowd = Crowd::Many(Box::default());
-        crowd.insert(standing);
-        crowd
-    }
-
-    fn insert(&mut self, standing: &Standing) {
-        if let Crowd::One { mode, token, slot } = *self {
-            let mut sets = Sets { last_token: token, ..Sets::default() };
-            sets.sets[Class::Lease as usize][mode as usize].insert(token, slot);
-            *self = Crowd::Many(Box::new(sets));
-        }
-        let Crowd::Many(sets) = self else { return };
-        if standing.class == Class::Lease {
-            sets.last_token = sets.last_token.max(standing.order);
-        }
-        let set = &mut sets.sets[standing.class as usize][standing.mode as usize];
-        let before = set.insert(standing.order, standing.slot);
-        assert!(before.is_none(), "nothing stands twice in one place");
-    }
-
-    /// Takes something out; true when nobody is left.
-    fn remove(&mut self, standing: &Standing) -> bool {
-        match self {
-            Crowd::One { token, .. } => {
-                assert!(
-                    standing.class == Class::Lease && *token == standing.order,
-                    "what leaves a place stood there"
-                );
-                true
-            }
-            Crowd::Many(sets) => {
-                let set = &mut sets.sets[standing.class as usize][standing.mode as usize];
-                assert!(set.remove(&standing.order).is_some(), "what leaves a place stood there");
-                sets.sets.iter().flatten().all(BTreeMap::is_empty)
-            }
-        }
-    }
-
-    /// The newest of a class that is in the way of `mode` and older than `before`.
-    fn newest_in_the_way(&self, class: Class, mode: Mode, before: u64) -> Option<(u64, u32)> {
-        match self {
-            Crowd::One { mode: held, token, slot } => {
-                (class == Class::Lease && mode.conflicts(*held) && *token < before).then_some((*token, *slot))
-            }
-            Crowd::Many(sets) => [Mode::Exclusive, Mode::Shared]
-                .into_iter()
-                .filter(|other| mode.conflicts(*other))
-                .filter_map(|other| sets.sets[class as usize][other as usize].range(..before).next_back())
-                .map(|(order, slot)| (*order, *slot))
-                .max(),
-        }
-    }
-
-    fn lease_with_token(&self, wanted: u64) -> Option<u32> {
-        match self {
-            Crowd::One { token, slot, .. } => (*token == wanted).then_some(*slot),
-            Crowd::Many(sets) => {
-                sets.sets[Class::Lease as usize].iter().find_map(|set| set.get(&wanted)).copied()
-            }
-        }
-    }
-
-    fn collect(&self, class: Class, most: usize, into: &mut Vec<(u64, u32)>) {
-        match self {
-            Crowd::One { token, slot, .. } => {
-                if class == Class::Lease {
-                    into.push((*token, *slot));
-                }
-            }
-            Crowd::Many(sets) => {
-                for set in &sets.sets[class as usize] {
-                    into.extend(set.iter().take(most).map(|(order, slot)| (*order, *slot)));
-                }
-            }
-        }
-    }
-
-    fn waiters(&self) -> usize {
-        match self {
-            Crowd::One { .. } => 0,
-            Crowd::Many(sets) => sets.sets[1..].iter().flatten().map(BTreeMap::len).sum(),
-        }
-    }
-}
 
 /// A resource that somebody holds or waits for.
 #[derive(Debug)]
@@ -172,6 +44,13 @@ impl Inode {
     }
 }
 
+/// One of the server's own files.
+#[derive(Debug)]
+struct OwnFile {
+    path: Resource,
+    deleted: bool,
+}
+
 /// All places.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -182,8 +61,9 @@ pub(crate) struct Space {
     beneath: HashMap<[u64; 2], Crowd, Keyed>,
     /// Who stands on which bytes of each inode.
     inodes: BTreeMap<u64, Inode>,
-    /// The server's own files: each number is one with a path.
-    files: BTreeMap<u64, Resource>,
+    /// The server's own files: each number is one with a path. A deleted file's number stays so while somebody stands
+    /// on it.
+    files: BTreeMap<u64, OwnFile>,
     key: Keyed,
 }
 
@@ -204,18 +84,68 @@ impl Space {
         }
     }
 
-    /// From now on this inode is one with this path. Nobody may stand on either yet.
-    #[cfg_attr(not(test), expect(dead_code, reason = "fenced files join here"))]
+    /// From now on this inode is one with this path. Nobody may stand on the inode yet.
     pub(crate) fn join_file(&mut self, inode: u64, path: Resource) {
         assert!(matches!(path.kind(), Kind::Path(_)), "a file lies at a path");
         assert!(!self.inodes.contains_key(&inode), "a file's number is new when the file is");
-        self.files.insert(inode, path);
+        let before = self.files.insert(inode, OwnFile { path, deleted: false });
+        assert!(before.is_none(), "a file's number is its own for ever");
+    }
+
+    /// The file with this inode is deleted. Whoever stands on it goes on meeting whoever stands on its path.
+    pub(crate) fn part_file(&mut self, inode: u64) {
+        if self.inodes.contains_key(&inode) {
+            let file = self.files.get_mut(&inode);
+            assert!(file.is_some(), "a file that is deleted was there");
+            if let Some(file) = file {
+                file.deleted = true;
+            }
+        } else {
+            self.files.remove(&inode);
+        }
+    }
+
+    /// Puts back what a snapshot kept of a deleted file; somebody comes to stand on it.
+    pub(crate) fn restore_deleted(&mut self, inode: u64, path: Resource) -> bool {
+        let vacant = !self.files.contains_key(&inode);
+        self.files.insert(inode, OwnFile { path, deleted: true });
+        vacant
+    }
+
+    /// Deleted files on whose inodes somebody stands, with their paths.
+    pub(crate) fn deleted_files(&self) -> impl Iterator<Item = (u64, &Resource)> {
+        self.files.iter().filter(|(_, file)| file.deleted).map(|(inode, file)| (*inode, &file.path))
+    }
+
+    /// Whether an inode is one with a path.
+    pub(crate) fn is_joined(&self, inode: u64) -> bool {
+        self.files.contains_key(&inode)
+    }
+
+    /// Whether anybody stands on an inode.
+    pub(crate) fn is_stood_on(&self, inode: u64) -> bool {
+        self.inodes.contains_key(&inode)
+    }
+
+    /// The path that a resource is one with, if it is bytes of one of our files, deleted or not.
+    pub(crate) fn path_of(&self, resource: &Resource) -> Option<&Resource> {
+        match resource.kind() {
+            Kind::Bytes(bytes) => self.files.get(&bytes.inode).map(|file| &file.path),
+            _ => None,
+        }
+    }
+
+    /// Whether a resource can be asked about: like [`Space::exists`], or somebody stands on what is left of it.
+    pub(crate) fn is_known(&self, resource: &Resource) -> bool {
+        self.exists(resource) || self.path_of(resource).is_some()
     }
 
     /// Whether a resource can exist at all: numbers of the files' block belong to files only.
     pub(crate) fn exists(&self, resource: &Resource) -> bool {
         match resource.kind() {
-            Kind::Bytes(bytes) if bytes.of_a_file() => self.files.contains_key(&bytes.inode),
+            Kind::Bytes(bytes) if bytes.of_a_file() => {
+                self.files.get(&bytes.inode).is_some_and(|file| !file.deleted)
+            }
             _ => true,
         }
     }
@@ -239,7 +169,7 @@ impl Space {
                 let inode = self.inodes.entry(bytes.inode).or_insert_with(|| Inode::new(self.key));
                 inode.ranges[standing.class as usize][standing.mode as usize]
                     .insert(interval(&bytes, standing.order), standing.slot);
-                self.files.get(&bytes.inode).map(|path| (path.clone(), true))
+                self.files.get(&bytes.inode).map(|file| (file.path.clone(), true))
             }
         };
         if let Some((path, with_itself)) = above {
@@ -277,7 +207,11 @@ impl Space {
                         self.inodes.remove(&bytes.inode);
                     }
                 }
-                self.files.get(&bytes.inode).map(|path| (path.clone(), true))
+                let file = self.files.get(&bytes.inode).map(|file| (file.path.clone(), file.deleted));
+                if file.as_ref().is_some_and(|(_, deleted)| *deleted) && !self.is_stood_on(bytes.inode) {
+                    self.files.remove(&bytes.inode);
+                }
+                file.map(|(path, _)| (path, true))
             }
         };
         if let Some((path, with_itself)) = above {
@@ -340,7 +274,7 @@ impl Space {
         let (exact, path, beneath) = match resource.kind() {
             Kind::Name(_) => (Some(resource.text()), None, None),
             Kind::Path(_) => (Some(resource.text()), Some((resource, false)), Some(resource.text())),
-            Kind::Bytes(bytes) => (None, self.files.get(&bytes.inode).map(|path| (path, true)), None),
+            Kind::Bytes(_) => (None, self.path_of(resource).map(|path| (path, true)), None),
         };
         let above = path.into_iter().flat_map(|(path, with_itself)| upward(path, with_itself));
         exact
@@ -359,7 +293,7 @@ impl Space {
                 .chain(upward(resource, false))
                 .find_map(|text| self.places.get(text)?.crowd.lease_with_token(token)),
             Kind::Bytes(bytes) => {
-                let on_a_path = self.files.get(&bytes.inode).and_then(|path| {
+                let on_a_path = self.path_of(resource).and_then(|path| {
                     upward(path, true).find_map(|text| self.places.get(text)?.crowd.lease_with_token(token))
                 });
                 on_a_path.or_else(|| {

@@ -14,12 +14,15 @@ use leasehold_state_machine::codec::{
 use leasehold_state_machine::event::{Event, Seq};
 use leasehold_state_machine::limits::Limits;
 
-use samples::{eventful_machine, events};
+use samples::{eventful_machine, events, machine_with_files};
 use seed::Dice;
 
 const EVENTS: &str = include_str!("golden/events.txt");
 const BATCH: &str = include_str!("golden/batch.txt");
-const SNAPSHOT: &str = include_str!("golden/snapshot.txt");
+const SNAPSHOT: &str = include_str!("golden/snapshot-2.txt");
+const SNAPSHOT_WITHOUT_FILES: &str = include_str!("golden/snapshot.txt");
+/// The events there were when the golden batch was written.
+const EVENTS_IN_BATCH: usize = 35;
 const BOOT_ID: [u8; 16] = [0xb0; 16];
 
 fn hex(bytes: &[u8]) -> String {
@@ -47,8 +50,12 @@ fn decoded(bytes: &[u8]) -> Result<Event, CodecError> {
 }
 
 fn batch() -> Vec<u8> {
-    let numbered: Vec<(Seq, Event)> =
-        events().into_iter().enumerate().map(|(index, (_, event))| (index as Seq + 41, event)).collect();
+    let numbered: Vec<(Seq, Event)> = events()
+        .into_iter()
+        .take(EVENTS_IN_BATCH)
+        .enumerate()
+        .map(|(index, (_, event))| (index as Seq + 41, event))
+        .collect();
     let (first, second) = numbered.split_at(5);
     let mut writer = BatchWriter::new(BOOT_ID);
     assert!(writer.is_empty());
@@ -63,10 +70,14 @@ fn batch() -> Vec<u8> {
     payload
 }
 
-fn snapshot() -> Vec<u8> {
+fn written(machine: &Machine) -> Vec<u8> {
     let mut out = Vec::new();
-    eventful_machine().write_snapshot(&mut out);
+    machine.write_snapshot(&mut out);
     out
+}
+
+fn snapshot() -> Vec<u8> {
+    written(&machine_with_files())
 }
 
 #[test]
@@ -81,7 +92,7 @@ fn every_event_is_golden() {
     }
     assert_eq!(lines.next(), None, "a golden event without a sample");
     let types: std::collections::BTreeSet<_> = events().iter().map(|(_, event)| event.type_text()).collect();
-    assert_eq!(types.len(), 19, "every type of event has a sample");
+    assert_eq!(types.len(), 21, "every type of event has a sample");
 }
 
 #[test]
@@ -94,7 +105,7 @@ fn the_batch_is_golden() {
         visited.push((stamp.raw_us, stamp.wall_ms, stamp.wall_trusted, seq, event));
     })
     .unwrap();
-    assert_eq!(visited.len(), events().len());
+    assert_eq!(visited.len(), EVENTS_IN_BATCH);
     for (index, (visit, (_, event))) in visited.iter().zip(events()).enumerate() {
         let (raw_us, wall_ms, trusted) =
             if index < 5 { (123_456_789, 1_790_000_000_000, true) } else { (123_456_999, 0, false) };
@@ -107,11 +118,17 @@ fn the_snapshot_is_golden() {
     let golden = bytes(SNAPSHOT);
     assert_eq!(hex(&golden), hex(&snapshot()));
     let machine = Machine::read_snapshot(&golden, Limits::default()).unwrap();
-    let mut again = Vec::new();
-    machine.write_snapshot(&mut again);
-    assert_eq!(hex(&again), hex(&golden));
-    assert_eq!(machine.seq(), eventful_machine().seq());
-    assert_eq!(machine.last_token(), eventful_machine().last_token());
+    assert_eq!(hex(&written(&machine)), hex(&golden));
+    assert_eq!(machine.seq(), machine_with_files().seq());
+    assert_eq!(machine.last_token(), machine_with_files().last_token());
+    assert_eq!(machine.file_sizes().map(|(_, size)| size).collect::<Vec<_>>(), [5, 0, 3]);
+}
+
+#[test]
+fn a_snapshot_from_before_the_files_is_read() {
+    let machine = Machine::read_snapshot(&bytes(SNAPSHOT_WITHOUT_FILES), Limits::default()).unwrap();
+    assert_eq!(hex(&written(&machine)), hex(&written(&eventful_machine())));
+    assert_eq!(machine.counts().files, 0);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use super::primitive::*;
 use crate::event::{Ask, CancelFound, Departure, Ending, Event, LeaseName, Release, RequestMark, Under};
+use crate::file::FileBytes;
 use crate::ids::{HashKey, RequestName};
+use crate::limits::NUMBER_END;
 use crate::words::{Reason, Wait};
 
 /// Appends the event's bytes.
@@ -123,6 +125,23 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
             out.push(19);
             put_pair(out, client.0);
         }
+        Event::FileWritten { number, name, lease, offset, bytes, request } => {
+            out.push(20);
+            put_number(out, *number);
+            put_text(out, name.text());
+            put_lease(out, lease);
+            put_number(out, *offset);
+            put_option(out, *request, put_mark);
+            put_number(out, bytes.len());
+            out.extend_from_slice(&bytes.whole());
+        }
+        Event::FileDeleted { number, name, lease, request } => {
+            out.push(21);
+            put_number(out, *number);
+            put_text(out, name.text());
+            put_lease(out, lease);
+            put_option(out, *request, put_mark);
+        }
     }
 }
 
@@ -198,6 +217,23 @@ pub fn decode_event(from: &mut Reader<'_>) -> Result<Event, CodecError> {
             open: get_numbers(from)?,
         },
         19 => Event::ClientForgotten { client: from.client_key()? },
+        20 => Event::FileWritten {
+            number: from.file_number()?,
+            name: from.file_name()?,
+            lease: get_lease(from)?,
+            offset: from.number().and_then(below_number_end)?,
+            request: from.option(get_mark)?,
+            bytes: {
+                let count = from.count()?;
+                FileBytes::new(from.bytes(count)?)
+            },
+        },
+        21 => Event::FileDeleted {
+            number: from.file_number()?,
+            name: from.file_name()?,
+            lease: get_lease(from)?,
+            request: from.option(get_mark)?,
+        },
         tag => return Err(CodecError::UnknownTag("an event", tag)),
     })
 }
@@ -332,4 +368,8 @@ fn get_lease(from: &mut Reader<'_>) -> Result<LeaseName, CodecError> {
         owner: from.owner()?,
         mode: from.mode()?,
     })
+}
+
+fn below_number_end(offset: u64) -> Result<u64, CodecError> {
+    if offset < NUMBER_END { Ok(offset) } else { Err(CodecError::OutOfBounds("an offset")) }
 }

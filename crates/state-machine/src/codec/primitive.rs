@@ -5,7 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::file::FileName;
 use crate::ids::{ClientKey, Payload, RequestKey, Secret};
+use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST};
 use crate::resource::Resource;
 use crate::words::{Metadata, Mode, Owner, Ttl};
 
@@ -153,6 +155,16 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn owner(&mut self) -> Result<Owner, CodecError> {
         Owner::parse(self.text()?).map_err(|_| CodecError::OutOfBounds("an owner"))
+    }
+
+    pub(crate) fn file_name(&mut self) -> Result<FileName, CodecError> {
+        FileName::parse(self.text()?).map_err(|_| CodecError::OutOfBounds("a file's name"))
+    }
+
+    pub(crate) fn file_number(&mut self) -> Result<u64, CodecError> {
+        let number = self.number()?;
+        let ours = (FILE_INODE_FIRST..FILE_INODE_END).contains(&number);
+        if ours { Ok(number) } else { Err(CodecError::OutOfBounds("a file's number")) }
     }
 
     pub(crate) fn mode(&mut self) -> Result<Mode, CodecError> {

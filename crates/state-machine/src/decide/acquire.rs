@@ -122,7 +122,9 @@ impl Machine {
             }
             Fate::Ended(how) => Some(Refusal::from(how).into()),
             Fate::Cancelled(_) => Some(Refusal::Cancelled.into()),
-            Fate::Session(_) | Fate::Broke(_) => Some(other_payload().into()),
+            Fate::Session(_) | Fate::Broke(_) | Fate::Wrote(_) | Fate::Deleted => {
+                Some(other_payload().into())
+            }
         }
     }
 

@@ -57,7 +57,7 @@ impl Machine {
             }
             Some(Fate::Ended(_)) => return Ok(Answer::Cancelled(CancelFound::Released)),
             Some(Fate::Cancelled(found)) => return Ok(Answer::Cancelled(found)),
-            Some(Fate::Session(_) | Fate::Broke(_)) => {
+            Some(Fate::Session(_) | Fate::Broke(_) | Fate::Wrote(_) | Fate::Deleted) => {
                 let problem = "this id belongs to a request that is not an acquire";
                 return Err(Refusal::Invalid(Invalid::new("request_id", problem)));
             }

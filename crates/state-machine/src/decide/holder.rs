@@ -20,11 +20,9 @@ enum Found {
 
 impl Machine {
     pub(crate) fn renew(&mut self, request: &Request, wanted: &Renew, out: &mut Output) -> Judged {
-        let slot = match self.prove(&wanted.proof, out) {
+        let slot = match self.prove_live(&wanted.proof, out) {
+            Ok(slot) => slot,
             Err(refusal) => return refusal.into(),
-            Ok(Found::Ended(how)) => return Refusal::from(how).into(),
-            Ok(Found::Standing { broken: true, .. }) => return Refusal::Released.into(),
-            Ok(Found::Standing { slot, broken: false }) => slot,
         };
         let Some(lease) = self.leases.get(slot) else { return Refusal::NotFound("no such lease").into() };
         let ttl = match lease.ask.under {
@@ -45,7 +43,8 @@ impl Machine {
         let after = self.spoken_of(slot);
         if let Some(lease) = self.lease_view(slot, request.arrived_raw_us, after) {
             let outcome = Ok(Answer::Lease(lease));
-            out.replies.push(Reply { to: request.attachment, outcome, after, promises_time: true });
+            let to = request.attachment;
+            out.replies.push(Reply { to, outcome, after, promises_time: true, applied: None });
         }
         Judged::Done
     }
@@ -77,6 +76,15 @@ impl Machine {
         match lease {
             Some(lease) => Ok(Answer::Valid { expires_in_ms: self.now.ms_until(self.deadline_us(lease)) }),
             None => Err(self.stale(resource, token)),
+        }
+    }
+
+    /// The slot of the lease that a proof speaks of, if it is live and of use to its holder.
+    pub(crate) fn prove_live(&mut self, proof: &Proof, out: &mut Output) -> Result<u32, Refusal> {
+        match self.prove(proof, out)? {
+            Found::Ended(how) => Err(how.into()),
+            Found::Standing { broken: true, .. } => Err(Refusal::Released),
+            Found::Standing { slot, broken: false } => Ok(slot),
         }
     }
 

@@ -38,7 +38,8 @@ impl Machine {
     pub(crate) fn tell_lease(&mut self, to: Attachment, slot: u32, arrived_raw_us: u64, out: &mut Output) {
         if let Some(lease) = self.lease_view(slot, arrived_raw_us, self.seq) {
             let outcome = Ok(Answer::Lease(lease));
-            out.replies.push(Reply { to, outcome, after: self.seq, promises_time: true });
+            let after = self.seq;
+            out.replies.push(Reply { to, outcome, after, promises_time: true, applied: None });
         }
     }
 

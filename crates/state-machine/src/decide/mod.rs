@@ -6,6 +6,7 @@
 mod acquire;
 mod breaking;
 mod cancel;
+mod file;
 mod holder;
 mod housekeep;
 mod line;
@@ -101,6 +102,14 @@ impl Machine {
             Command::KeepAlive { session, seen } => self.keep_alive(request, session, *seen, out),
             Command::CloseSession { session } => self.close_session(session, out).into(),
             Command::ListSessions { limit, cursor } => self.list_sessions(*limit, cursor.as_deref()).into(),
+            Command::WriteFile(wanted) => self.write_file(request, wanted, out),
+            Command::DeleteFile { name, proof, request_id } => {
+                self.delete_file(request, name, proof, request_id.as_ref(), out)
+            }
+            Command::StatFile { name } => self.stat_file(request.attachment, name, out),
+            Command::ListFiles { prefix, limit, cursor } => {
+                self.list_files(prefix, *limit, cursor.as_deref()).into()
+            }
             Command::Detach { gone } => {
                 self.detach(*gone, out);
                 Judged::Done

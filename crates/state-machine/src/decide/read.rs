@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::answer::{Answer, Held, HolderView, Outcome, Refusal, SessionRow, Snapshot, WaiterView};
 use crate::command::List;
+use crate::crowd::Class;
 use crate::event::Under;
 use crate::ids::Secret;
 use crate::invalid::Invalid;
@@ -15,7 +16,6 @@ use crate::limits::{
 };
 use crate::machine::Machine;
 use crate::resource::Resource;
-use crate::space::Class;
 use crate::words::Owner;
 
 impl Machine {
@@ -25,7 +25,7 @@ impl Machine {
     }
 
     pub(crate) fn get(&self, resource: &Resource) -> Outcome {
-        if !self.space.exists(resource) {
+        if !self.space.is_known(resource) {
             return Err(Refusal::NotFound("no file of ours has this inode number"));
         }
         Ok(Answer::Snapshot(self.snapshot(resource)))

@@ -47,7 +47,9 @@ impl Machine {
                     }
                     Fate::Ended(how) => return Refusal::from(how).into(),
                     Fate::Cancelled(_) => return Refusal::Cancelled.into(),
-                    Fate::Waiting(_) | Fate::Lease(_) | Fate::Broke(_) => return other_payload().into(),
+                    Fate::Waiting(_) | Fate::Lease(_) | Fate::Broke(_) | Fate::Wrote(_) | Fate::Deleted => {
+                        return other_payload().into();
+                    }
                 },
                 None => {
                     if let Some(refusal) = self.no_room_for(&mark.name, request.secret, out) {
@@ -242,5 +244,5 @@ enum Alive {
 }
 
 fn tell(to: Attachment, answer: Answer, after: u64, out: &mut Output) {
-    out.replies.push(Reply { to, outcome: Ok(answer), after, promises_time: true });
+    out.replies.push(Reply { to, outcome: Ok(answer), after, promises_time: true, applied: None });
 }

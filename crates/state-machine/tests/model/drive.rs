@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_state_machine::answer::{Answer, Outcome};
+use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::{Attachment, Command, Request};
 use leasehold_state_machine::event::{Event, Seq};
 use leasehold_state_machine::ids::{HashKey, LeaseId, Secret, SessionId};
@@ -11,7 +11,7 @@ use leasehold_state_machine::time::Now;
 use leasehold_state_machine::token::EPOCH_MS;
 use leasehold_state_machine::{Machine, Output, Rearm};
 
-use super::judge::Asked;
+use super::judge::{Asked, Proof};
 use super::resolve::Question;
 use super::steps::{Step, What};
 use super::told::{Told, told};
@@ -25,7 +25,7 @@ const WALL_MS: u64 = 1_780_000_000_000;
 pub struct Pair {
     limits: Limits,
     machine: Machine,
-    model: Model,
+    pub model: Model,
     now: Now,
     wall_off_ms: i64,
     journal: Vec<(u64, Event)>,
@@ -34,10 +34,12 @@ pub struct Pair {
     pub session_owners: BTreeMap<[u64; 2], String>,
     /// `seq` and token of what each session was told to have ended.
     pub ended: BTreeMap<[u64; 2], Vec<(Seq, u64)>>,
-    /// Every acquire that was sent.
+    /// Every acquire and every change of a file that was sent.
     pub calls: Vec<Call>,
+    /// What the journal says is in each file.
+    contents: BTreeMap<u64, Vec<u8>>,
     last_token: u64,
-    drawn: u64,
+    pub drawn: u64,
     pub compared: u64,
 }
 
@@ -76,6 +78,7 @@ impl Pair {
             session_owners: BTreeMap::new(),
             ended: BTreeMap::new(),
             calls: Vec::new(),
+            contents: BTreeMap::new(),
             last_token: 0,
             drawn: 0,
             compared: 0,
@@ -120,6 +123,7 @@ impl Pair {
             Step::HoldGrants { .. } => {}
         }
         self.machine.assert_invariants();
+        self.compare_files()?;
         self.compare_counts()
     }
 
@@ -177,7 +181,7 @@ impl Pair {
         let attachment = Attachment(self.drawn);
         let secret = Secret([self.drawn, !self.drawn]);
         let arrived_raw_us = self.now.raw_us.saturating_sub(late_us);
-        if matches!(asked, Asked::Acquire { .. }) {
+        if matches!(asked, Asked::Acquire { .. } | Asked::Write { .. } | Asked::Delete { .. }) {
             self.calls.push(Call { attachment, command: command.clone(), asked: asked.clone() });
         }
         self.model.judge(attachment, arrived_raw_us, secret, asked.clone());
@@ -235,11 +239,15 @@ impl Pair {
             // A limit counts what has not been swept.
             _ if self.limits != Limits::default() => false,
             // What a sweep would grant under this session has its heartbeat before the grant, or after it.
+            // A deleted file's number is known while somebody stands on it, swept or not.
+            Asked::Get { lock } | Asked::Verify { lock, .. } if !self.model.exists(lock) => false,
             _ if self.model.heartbeat_of(asked).is_some_and(|session| self.model.waits_under(session)) => {
                 false
             }
             Asked::Acquire { ask: Ask { owner, .. }, id: Some(id), .. }
-            | Asked::Open { owner, id: Some(id), .. } => {
+            | Asked::Open { owner, id: Some(id), .. }
+            | Asked::Write { proof: Proof { owner, .. }, id: Some(id), .. }
+            | Asked::Delete { proof: Proof { owner, .. }, id: Some(id), .. } => {
                 self.model.request(owner, id).is_none_or(|known| known.effect != Effect::Waits)
             }
             Asked::Acquire { .. }
@@ -249,7 +257,11 @@ impl Pair {
             | Asked::Get { .. }
             | Asked::Open { .. }
             | Asked::KeepAlive { .. }
-            | Asked::KeepAliveOwn { .. } => true,
+            | Asked::KeepAliveOwn { .. }
+            | Asked::Write { .. }
+            | Asked::Delete { .. }
+            | Asked::Stat { .. }
+            | Asked::ListFiles => true,
             _ => false,
         }
     }
@@ -258,6 +270,9 @@ impl Pair {
     fn look_at_snapshot(&mut self, asked: &Asked, out: &mut Output) -> Result<(), String> {
         let Asked::Get { lock } = asked else { return Ok(()) };
         let [reply] = &mut out.replies[..] else { return Err("a get has one answer".into()) };
+        if reply.outcome == Err(Refusal::NotFound("no file of ours has this inode number")) {
+            return Ok(());
+        }
         let Ok(Answer::Snapshot(snapshot)) = &mut reply.outcome else {
             return Err(format!("a get answered {:?}", reply.outcome));
         };
@@ -297,6 +312,12 @@ impl Pair {
             if seq != self.journal.len() as Seq {
                 return Err(format!("event {seq} is number {} of the journal", self.journal.len()));
             }
+            if let Event::FileWritten { number, offset, bytes, .. } = &event {
+                let content = self.contents.entry(*number).or_default();
+                let (first, last) = (*offset as usize, (*offset + bytes.len()) as usize);
+                content.resize(content.len().max(last), 0);
+                content[first..last].copy_from_slice(&bytes.whole());
+            }
             if let Event::Forgotten { .. } = event {
                 self.model.forget();
             }
@@ -321,6 +342,10 @@ impl Pair {
                 return Err(format!("a reply waits for event {} of {}", reply.after, self.machine.seq()));
             }
             let promise = matches!(reply.outcome, Ok(Answer::Lease(_) | Answer::Session(_)));
+            let into_file = matches!(reply.outcome, Ok(Answer::Wrote(_) | Answer::File(_)));
+            if reply.applied.is_some() != into_file || reply.applied > Some(self.machine.seq()) {
+                return Err(format!("what must be in a file first: {reply:?}"));
+            }
             if reply.promises_time != promise {
                 return Err(format!("whether it promises time: {reply:?}"));
             }
@@ -366,6 +391,22 @@ impl Pair {
         }
         if due.is_some_and(|due| due <= self.now.us) {
             return Err(format!("due at {due:?}, it is {} and everything was swept", self.now.us));
+        }
+        Ok(())
+    }
+
+    /// What the journal adds up to is what the model's files hold.
+    fn compare_files(&self) -> Result<(), String> {
+        let counts = self.machine.counts();
+        let live = || self.model.files.iter().filter(|file| !file.deleted);
+        let bytes: u64 = live().map(|file| file.content.len() as u64).sum();
+        if (counts.files, counts.file_bytes) != (live().count(), bytes) {
+            return Err(format!("files: {counts:?}, in the model {} with {bytes} bytes", live().count()));
+        }
+        for file in live() {
+            if self.contents.get(&file.number) != Some(&file.content) {
+                return Err(format!("{} holds {:?}", file.name, self.contents.get(&file.number)));
+            }
         }
         Ok(())
     }

@@ -50,3 +50,17 @@ pub fn cover(upper: &str, lower: &str) -> bool {
         _ => false,
     }
 }
+
+/// Where a lock's text begins to point.
+#[derive(Debug, PartialEq)]
+pub enum Spot {
+    Inode(u64),
+    Elsewhere,
+}
+
+pub fn spot(text: &str) -> Spot {
+    match ground(text) {
+        Ground::Bytes { inode, .. } => Spot::Inode(inode),
+        _ => Spot::Elsewhere,
+    }
+}

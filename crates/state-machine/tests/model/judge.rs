@@ -8,7 +8,6 @@ use leasehold_state_machine::event::CancelFound;
 use leasehold_state_machine::ids::Secret;
 use leasehold_state_machine::words::Mode;
 
-use super::ground::cover;
 use super::told::Told;
 use super::{Ask, Effect, How, Lease, Life, Model, Payload, Presence, Request, Session, Under, Waiter};
 
@@ -73,6 +72,22 @@ pub enum Asked {
     Abandon {
         lease: Secret,
     },
+    Write {
+        name: String,
+        at: Option<u64>,
+        bytes: Vec<u8>,
+        proof: Proof,
+        id: Option<String>,
+    },
+    Delete {
+        name: String,
+        proof: Proof,
+        id: Option<String>,
+    },
+    Stat {
+        name: String,
+    },
+    ListFiles,
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +116,7 @@ impl Model {
             Asked::Release(proof) => self.release(&proof),
             Asked::Cancel { lock, owner, id } => self.cancel(&lock, &owner, &id),
             Asked::Verify { lock, token } => self.verify(&lock, token),
+            Asked::Get { lock } if !self.exists(&lock) && self.path_of(&lock).is_none() => Told::NotFound,
             Asked::Get { lock } => {
                 Told::Snapshot { crowd: self.crowd(&lock), last_token: None, version: 0, seq: 0 }
             }
@@ -114,6 +130,10 @@ impl Model {
             Asked::ListSessions => self.list_sessions(),
             Asked::Detach { gone } => return self.detach(gone),
             Asked::Abandon { lease } => return self.abandon(lease),
+            Asked::Write { name, at, bytes, proof, id } => self.write(name, at, bytes, &proof, id),
+            Asked::Delete { name, proof, id } => self.delete(name, &proof, id),
+            Asked::Stat { name } => self.stat(&name),
+            Asked::ListFiles => self.list_files(),
         };
         self.tell(to, told);
         self.look();
@@ -147,6 +167,9 @@ impl Model {
                 other => unreachable!("{other:?} under an acquire's payload"),
             };
             return self.tell(to, told);
+        }
+        if !self.exists(&ask.lock) {
+            return self.tell(to, Told::NotFound);
         }
         if let Under::Session(secret) = ask.under {
             let refusal = match self.session(secret) {
@@ -234,7 +257,7 @@ impl Model {
     }
 
     /// The lease that the proof is for, or what is wrong with the proof. Says nothing of its life.
-    fn proven(&self, proof: &Proof) -> Result<usize, Box<Told>> {
+    pub fn proven(&self, proof: &Proof) -> Result<usize, Box<Told>> {
         let index = self
             .leases
             .iter()
@@ -318,6 +341,7 @@ impl Model {
         };
         let found = match request.effect.clone() {
             Effect::Cancelled(found) => return Told::CancelDone(found),
+            Effect::Answered(_) => return Told::Invalid("request_id".into()),
             // Of what has ended only the id is remembered, and how it ended.
             _ if request.retired_us.is_some() => return Told::CancelDone(CancelFound::Released),
             _ if asked_for != Some(lock) => return Told::Invalid("request_id".into()),
@@ -354,8 +378,9 @@ impl Model {
     }
 
     fn verify(&self, lock: &str, token: u64) -> Told {
-        let good =
-            |lease: &&Lease| lease.life == Life::Live && lease.token == token && cover(&lease.ask.lock, lock);
+        let good = |lease: &&Lease| {
+            lease.life == Life::Live && lease.token == token && self.covers(&lease.ask.lock, lock)
+        };
         match self.leases.iter().find(good) {
             Some(lease) => Told::Valid { expires_in_ms: (self.deadline_us(lease) - self.now.us) / 1000 },
             None => Told::StaleToken { highest_token: None },

@@ -3,20 +3,31 @@
 use leasehold_state_machine::ids::Secret;
 use leasehold_state_machine::words::Mode;
 
-use super::ground::overlap;
+use super::ground::{cover, overlap};
 use super::told::{Crowd, Holder, LeaseTold, Told, Waiting};
 use super::{Ask, Effect, GRACE_US, How, Lease, Life, Model, Presence, REMEMBER_US, Under, Waiter};
 
-fn conflict(a: &Ask, b: &Ask) -> bool {
-    overlap(&a.lock, &b.lock) && (a.mode == Mode::Exclusive || b.mode == Mode::Exclusive)
-}
-
 impl Model {
+    fn conflict(&self, a: &Ask, b: &Ask) -> bool {
+        self.overlap(&a.lock, &b.lock) && (a.mode == Mode::Exclusive || b.mode == Mode::Exclusive)
+    }
+
+    /// Whether two locks overlap, bytes of files with the paths they are one with too.
+    fn overlap(&self, a: &str, b: &str) -> bool {
+        let meets = |bytes: &str, path: &str| self.path_of(bytes).is_some_and(|file| cover(path, &file));
+        overlap(a, b) || meets(a, b) || meets(b, a)
+    }
+
+    /// Whether one lock covers another, bytes of files by the paths they are one with too.
+    pub fn covers(&self, upper: &str, lower: &str) -> bool {
+        cover(upper, lower) || self.path_of(lower).is_some_and(|file| cover(upper, &file))
+    }
+
     /// "A request is granted when it conflicts with no live lease and with no earlier waiter." The detached are skipped.
     pub fn is_free(&self, ask: &Ask, earlier: &[Waiter]) -> bool {
         let in_line = |waiter: &&Waiter| !matches!(waiter.presence, Presence::Detached { .. });
-        !self.leases.iter().any(|lease| lease.stands() && conflict(&lease.ask, ask))
-            && !earlier.iter().filter(in_line).any(|waiter| conflict(&waiter.ask, ask))
+        !self.leases.iter().any(|lease| lease.stands() && self.conflict(&lease.ask, ask))
+            && !earlier.iter().filter(in_line).any(|waiter| self.conflict(&waiter.ask, ask))
     }
 
     /// Looks at the rule for everybody in line.
@@ -97,8 +108,9 @@ impl Model {
 
     /// Everybody who overlaps.
     pub fn crowd(&self, lock: &str) -> Crowd {
-        let holders = self.leases.iter().filter(|lease| lease.stands() && overlap(&lease.ask.lock, lock));
-        let waiters = self.waiters.iter().filter(|waiter| overlap(&waiter.ask.lock, lock));
+        let holders =
+            self.leases.iter().filter(|lease| lease.stands() && self.overlap(&lease.ask.lock, lock));
+        let waiters = self.waiters.iter().filter(|waiter| self.overlap(&waiter.ask.lock, lock));
         Crowd {
             holders: holders
                 .map(|lease| Holder {

@@ -5,6 +5,7 @@
 //! open here too.
 
 pub mod drive;
+pub mod files;
 pub mod ground;
 pub mod judge;
 pub mod look;
@@ -41,6 +42,8 @@ pub struct Model {
     pub waiters: Vec<Waiter>,
     pub sessions: Vec<Session>,
     pub requests: Vec<Request>,
+    /// Every file that ever was, in the order of their making.
+    pub files: Vec<files::File>,
     pub horizon_until_raw_us: u64,
     pub horizon_length_us: u64,
     pub grants_held: bool,
@@ -158,6 +161,14 @@ pub enum Payload {
         force: bool,
         token: Option<u64>,
     },
+    Write {
+        name: String,
+        at: Option<u64>,
+        bytes: Vec<u8>,
+    },
+    Delete {
+        name: String,
+    },
     /// Cancelled before it came: whatever it would have been.
     Nothing,
 }
@@ -169,6 +180,8 @@ pub enum Effect {
     Session(Secret),
     Cancelled(CancelFound),
     Broke(Told),
+    /// A change of a file, and what was told of it.
+    Answered(Told),
 }
 
 impl Model {

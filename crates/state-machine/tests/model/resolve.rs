@@ -3,16 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_state_machine::command::{Acquire, Break, Command, List, Proof, Renew};
+use leasehold_state_machine::command::{Acquire, Break, Command, List, Proof, Renew, WriteFile};
+use leasehold_state_machine::file::{FileBytes, FileName, Offset};
 use leasehold_state_machine::ids::{LeaseId, Secret, SessionId};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Owner, Reason, RequestId, Ttl, Wait};
 
-use super::drive::Pair;
+use super::drive::{Grant, Pair};
 use super::judge::{self, Asked, mode};
-use super::steps::{Back, Lie, What};
+use super::steps::{Back, FILES, Lie, What};
 use super::told::metadata;
-use super::{Ask, Under};
+use super::{Ask, Lease, Under};
 
 /// What the machine is asked, and what the model is asked.
 pub struct Question {
@@ -30,6 +31,10 @@ pub fn owner(text: &str) -> Owner {
 
 fn id(text: &str) -> RequestId {
     RequestId::parse(text).unwrap()
+}
+
+fn file(text: &str) -> FileName {
+    FileName::parse(text).unwrap()
 }
 
 fn ttl(ttl_ms: u64) -> Ttl {
@@ -140,6 +145,36 @@ impl Pair {
                 let gone = newest(&self.calls, *call)?.attachment;
                 (Command::Detach { gone }, Asked::Detach { gone })
             }
+            What::Write { name, fitting, at, length, lease, lie, id: number } => {
+                let lease = if *fitting { self.living(*lease) } else { *lease };
+                let (proof, theirs) = self.proof(lease, *lie)?;
+                let name = self.fitting(name, *fitting, &theirs.lock);
+                let text = number.map(|number| format!("r{number}"));
+                // Bytes that tell one write from another.
+                let bytes = vec![b'a' + (self.drawn % 26) as u8; *length as usize];
+                let offset = at.map_or(Offset::End, Offset::At);
+                let request_id = text.as_deref().map(id);
+                let write =
+                    WriteFile::new(file(name), offset, FileBytes::new(bytes.clone()), proof, request_id);
+                let name = name.to_string();
+                (Command::WriteFile(write), Asked::Write { name, at: *at, bytes, proof: theirs, id: text })
+            }
+            What::Delete { name, fitting, lease, lie, id: number } => {
+                let lease = if *fitting { self.living(*lease) } else { *lease };
+                let (proof, theirs) = self.proof(lease, *lie)?;
+                let name = self.fitting(name, *fitting, &theirs.lock);
+                let text = number.map(|number| format!("r{number}"));
+                let request_id = text.as_deref().map(id);
+                let command = Command::DeleteFile { name: file(name), proof, request_id };
+                (command, Asked::Delete { name: name.to_string(), proof: theirs, id: text })
+            }
+            What::Stat { name } => {
+                (Command::StatFile { name: file(name) }, Asked::Stat { name: name.to_string() })
+            }
+            What::ListFiles => {
+                let command = Command::ListFiles { prefix: String::new(), limit: 1000, cursor: None };
+                (command, Asked::ListFiles)
+            }
             What::Abandon { lease } => {
                 let lease = newest(&self.grants, *lease)?.lease;
                 (Command::Abandon { lease }, Asked::Abandon { lease: lease.secret })
@@ -192,6 +227,21 @@ impl Pair {
     fn own_session(&self, lease: Back) -> Option<(SessionId, Secret)> {
         let session = newest(&self.grants, lease)?.session;
         matches!(session, SessionId::Own(_)).then(|| (session, session.secret()))
+    }
+
+    /// Counts only leases that live.
+    fn living(&self, lease: Back) -> Back {
+        let lives = |grant: &Grant| self.model.lease(grant.lease.secret).is_some_and(Lease::stands);
+        let mut living = self.grants.iter().rev().enumerate().filter(|(_, grant)| lives(grant));
+        let far = (lease.0 as usize) % 4;
+        living.nth(far).map_or(lease, |(back, _)| Back(back as u64))
+    }
+
+    /// A file's name, or the next in the list that this lock covers.
+    fn fitting<'a>(&self, name: &'a str, fitting: bool, lock: &str) -> &'a str {
+        let from = FILES.iter().position(|other| *other == name).unwrap();
+        let mut next = FILES.iter().cycle().skip(from).take(FILES.len());
+        next.find(|name| fitting && self.model.covers_file(lock, name)).unwrap_or(&name)
     }
 
     fn proof(&self, lease: Back, lie: Lie) -> Option<(Proof, judge::Proof)> {

@@ -26,8 +26,27 @@ const LOCKS: [&str; 18] = [
     "range:11:0-10",
     "c",
 ];
+/// Paths of files, their numbers and ranges of them, for runs that write.
+const FILE_LOCKS: [&str; 14] = [
+    "path:/",
+    "path:/a",
+    "path:/a/b",
+    "path:/d",
+    "path:/a/b/c",
+    "inode:4503599627370496",
+    "inode:4503599627370497",
+    "inode:4503599627370498",
+    "range:4503599627370496:0-4",
+    "range:4503599627370496:4-9",
+    "range:4503599627370496:3-9223372036854775807",
+    "range:4503599627370497:0-20",
+    "inode:4503599627370600",
+    "a",
+];
+pub const FILES: [&str; 5] = ["a", "a/b", "a/b/c", "d", "ab"];
 const OWNERS: [&str; 4] = ["w1", "w2", "w3", "w4"];
 const TTLS_MS: [u64; 5] = [100, 150, 1_000, 7_000, 30_001];
+const PATIENT_TTLS_MS: [u64; 4] = [1_000, 30_001, 60_000, 600_000];
 const WAITS_MS: [u64; 6] = [0, 0, 50, 3_000, 20_000, 3_600_000];
 
 /// One thing that happens.
@@ -129,6 +148,27 @@ pub enum What {
     Abandon {
         lease: Back,
     },
+    /// To a file of this name, or to the next one in the list that the lease covers.
+    Write {
+        name: &'static str,
+        fitting: bool,
+        at: Option<u64>,
+        length: u64,
+        lease: Back,
+        lie: Lie,
+        id: Option<u64>,
+    },
+    Delete {
+        name: &'static str,
+        fitting: bool,
+        lease: Back,
+        lie: Lie,
+        id: Option<u64>,
+    },
+    Stat {
+        name: &'static str,
+    },
+    ListFiles,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +191,9 @@ struct Temper {
     ids: u64,
     shared: u64,
     waits: u64,
+    /// How often it is about files.
+    files: u64,
+    ttls_ms: &'static [u64],
 }
 
 /// The bounds of a run: now and then so tight that they are met.
@@ -164,6 +207,13 @@ pub fn limits(seed: u64) -> Limits {
             sessions_max: 1 + dice.below(3) as usize,
             ..Limits::default()
         },
+        1 => Limits {
+            files_max: 1 + dice.below(3) as usize,
+            file_bytes_max: 5 + dice.below(30),
+            files_bytes_max: 5 + dice.below(60),
+            write_bytes_max: 3 + dice.below(15),
+            ..Limits::default()
+        },
         _ => Limits::default(),
     }
 }
@@ -173,12 +223,22 @@ pub fn run(seed: u64) -> Vec<Step> {
     let mut dice = Dice(seed);
     let dice = &mut dice;
     let count = 2 + dice.below(6);
+    let files = dice.pick(&[0, 0, 30, 60]);
+    let (kinds, ttls_ms): (&[&str], &[u64]) =
+        if files > 0 { (&FILE_LOCKS, &PATIENT_TTLS_MS) } else { (&LOCKS, &TTLS_MS) };
+    let mut locks: Vec<&str> = (0..if files > 0 { 3 } else { count }).map(|_| dice.pick(kinds)).collect();
+    if files > 0 {
+        // Without a path nothing is ever made.
+        locks.extend([dice.pick(&FILE_LOCKS[..5]), dice.pick(&FILE_LOCKS[..5])]);
+    }
     let temper = Temper {
-        locks: (0..count).map(|_| dice.pick(&LOCKS)).collect(),
+        locks,
         sessions: dice.pick(&[0, 30, 80]),
         ids: dice.pick(&[20, 60, 90]),
-        shared: dice.pick(&[0, 30, 70]),
+        shared: if files > 0 { dice.pick(&[0, 0, 20]) } else { dice.pick(&[0, 30, 70]) },
         waits: dice.pick(&[20, 60, 90]),
+        files,
+        ttls_ms,
     };
     let length = 60 + dice.below(190);
     (0..length).map(|_| step(dice, &temper)).collect()
@@ -187,6 +247,8 @@ pub fn run(seed: u64) -> Vec<Step> {
 fn step(dice: &mut Dice, temper: &Temper) -> Step {
     match dice.below(100) {
         0..10 => Step::Pass { us: dice.pick(&[1, 999, 1_000, 40_000, 99_999, 1_500_000, 5_000_000]) },
+        // Who writes has longer leases, and lives to use them.
+        13..22 if temper.files > 0 => Step::Ask { what: what(dice, temper), late_us: 0 },
         10..20 => Step::PassToDue { off_us: dice.pick(&[-1, 0, 0, 1, 700_000]) },
         20..22 => Step::AskUnswept { off_us: dice.pick(&[0, 1, 3_000_000]), what: what(dice, temper) },
         22 => Step::Stall { us: dice.pick(&[1, 250_000, 4_000_000]) },
@@ -224,6 +286,9 @@ fn what(dice: &mut Dice, temper: &Temper) -> What {
     let lock = dice.pick(&temper.locks);
     let owner = dice.pick(&OWNERS);
     let id = |dice: &mut Dice| dice.below(12);
+    if dice.percent(temper.files) {
+        return about_files(dice, temper);
+    }
     match dice.below(100) {
         0..34 => {
             let session = dice.maybe(temper.sessions, back);
@@ -232,7 +297,7 @@ fn what(dice: &mut Dice, temper: &Temper) -> What {
                 owner,
                 shared: dice.percent(temper.shared),
                 wait_ms: if dice.percent(temper.waits) { dice.pick(&WAITS_MS) } else { 0 },
-                ttl_ms: dice.maybe(if session.is_some() { 3 } else { 90 }, |dice| dice.pick(&TTLS_MS)),
+                ttl_ms: dice.maybe(if session.is_some() { 3 } else { 90 }, |dice| dice.pick(temper.ttls_ms)),
                 session,
                 id: dice.maybe(temper.ids, id),
                 metadata: dice.below(3),
@@ -266,5 +331,20 @@ fn what(dice: &mut Dice, temper: &Temper) -> What {
         90 => What::CloseOwn { lease: back(dice) },
         91..97 => What::Detach { call: back(dice) },
         _ => What::Abandon { lease: back(dice) },
+    }
+}
+
+fn about_files(dice: &mut Dice, temper: &Temper) -> What {
+    let (name, fitting, lie) = (dice.pick(&FILES), dice.percent(80), lie(dice));
+    let lease = if dice.percent(70) { Back(dice.below(3)) } else { back(dice) };
+    let id = dice.maybe(temper.ids / 2, |dice| dice.below(12));
+    match dice.below(10) {
+        0..7 => {
+            let at = dice.maybe(40, |dice| dice.pick(&[0, 1, 3, 4, 9, 1 << 40]));
+            What::Write { name, fitting, at, length: dice.pick(&[0, 1, 3, 4, 8, 17]), lease, lie, id }
+        }
+        7 => What::Delete { name, fitting, lease, lie, id },
+        8 => What::Stat { name },
+        _ => What::ListFiles,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_state_machine::answer::{Answer, HolderView, Outcome, Refusal, WaiterView};
+use leasehold_state_machine::answer::{Answer, FileView, HolderView, Outcome, Refusal, WaiterView};
 use leasehold_state_machine::event::CancelFound;
 use leasehold_state_machine::ids::{Secret, SessionId};
 use leasehold_state_machine::words::{Metadata, Mode};
@@ -32,6 +32,16 @@ pub enum Told {
     Session(SessionTold),
     Closed,
     Sessions(Vec<SessionSeen>),
+    Wrote {
+        offset: u64,
+        length: u64,
+        size: u64,
+    },
+    Deleted,
+    File(FileTold),
+    Files(Vec<FileTold>),
+    Scope,
+    TooLarge(&'static str),
     Invalid(String),
     NotFound,
     /// With whoever was in the way, where the model knows it.
@@ -44,6 +54,14 @@ pub enum Told {
     Cancelled,
     Busy,
     Unavailable,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileTold {
+    pub name: String,
+    pub number: u64,
+    pub size: u64,
+    pub token: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -209,7 +227,18 @@ fn answered(answer: &Answer) -> Told {
             rows.sort();
             Told::Sessions(rows)
         }
+        Answer::Wrote(written) => {
+            Told::Wrote { offset: written.offset, length: written.length, size: written.size }
+        }
+        Answer::Deleted => Told::Deleted,
+        Answer::File(view) => Told::File(file(view)),
+        Answer::Files { files, .. } => Told::Files(files.iter().map(file).collect()),
     }
+}
+
+fn file(view: &FileView) -> FileTold {
+    assert!(view.created_wall_ms > 0 && view.version > 0);
+    FileTold { name: view.name.text().into(), number: view.number, size: view.size, token: view.token }
 }
 
 fn refused(refusal: &Refusal) -> Told {
@@ -223,6 +252,8 @@ fn refused(refusal: &Refusal) -> Told {
         Refusal::LeaseExpired => Told::LeaseExpired,
         Refusal::Released => Told::Released,
         Refusal::StaleToken { highest_token } => Told::StaleToken { highest_token: *highest_token },
+        Refusal::ScopeMismatch(_) => Told::Scope,
+        Refusal::TooLarge { what, .. } => Told::TooLarge(what),
         Refusal::Cancelled => Told::Cancelled,
         Refusal::Busy { retry_ms, .. } => {
             assert!(*retry_ms > 0, "a retry time is never 0");

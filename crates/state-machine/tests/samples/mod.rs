@@ -4,8 +4,9 @@ use leasehold_state_machine::Machine;
 use leasehold_state_machine::event::{
     Ask, CancelFound, Departure, Ending, Event, LeaseName, Release, RequestMark, Under,
 };
+use leasehold_state_machine::file::{FileBytes, FileName};
 use leasehold_state_machine::ids::{ClientKey, HashKey, Payload, RequestKey, RequestName, Secret};
-use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, Ttl, Wait};
 
@@ -54,6 +55,10 @@ fn ttl(ttl_ms: u64) -> Ttl {
 
 fn wait(wait_ms: u64) -> Wait {
     Wait::from_ms(wait_ms).unwrap()
+}
+
+fn name(text: &str) -> FileName {
+    FileName::parse(text).unwrap()
 }
 
 /// Every type of event, and every tag inside them.
@@ -190,13 +195,102 @@ pub fn events() -> Vec<(&'static str, Event)> {
             Event::Marked { client: ClientKey([3, 4]), answered_through: 1 << 40, open: vec![1, 300] },
         ),
         ("client_forgotten", Event::ClientForgotten { client: ClientKey([3, 4]) }),
+        (
+            "file_written_bare",
+            Event::FileWritten {
+                number: FILE_INODE_FIRST,
+                name: name("a"),
+                lease: lease(1, 2, "path:/", exclusive),
+                offset: 0,
+                bytes: FileBytes::new([]),
+                request: None,
+            },
+        ),
+        (
+            "file_written_full",
+            Event::FileWritten {
+                number: FILE_INODE_END - 1,
+                name: name("reports/ß.log"),
+                lease: lease(300, 1 << 52, "range:4503603922337791:0-1073741824", exclusive),
+                offset: (1 << 30) - 5,
+                bytes: FileBytes::new(*b"\x00\xffabc"),
+                request: Some(mark(11)),
+            },
+        ),
+        (
+            "file_deleted_bare",
+            Event::FileDeleted {
+                number: FILE_INODE_FIRST,
+                name: name("a"),
+                lease: lease(1, 2, "path:/", exclusive),
+                request: None,
+            },
+        ),
+        (
+            "file_deleted_full",
+            Event::FileDeleted {
+                number: FILE_INODE_FIRST + 300,
+                name: name("a/b"),
+                lease: lease(1, 2, "inode:4503599627370796", exclusive),
+                request: Some(numbered(12)),
+            },
+        ),
     ]
 }
 
-/// A machine with a bit of everything in it: leases of every kind, a line, a session, remembered ids, ended leases.
+/// A machine with a bit of everything in it but files: leases of every kind, a line, a session, remembered ids, ended
+/// leases.
 pub fn eventful_machine() -> Machine {
     let mut machine = Machine::new(Limits::default());
     for event in a_history() {
+        machine.apply(WALL_MS, &event);
+    }
+    machine
+}
+
+/// The same, and files: written to, deleted, and deleted with somebody on the number.
+pub fn machine_with_files() -> Machine {
+    let mut machine = eventful_machine();
+    let path = lease(7, 1014, "path:/f", Mode::Exclusive);
+    let own = Under::Own(ttl(30_000));
+    let written = |number: u64, file: &str, offset, bytes: &[u8], request| Event::FileWritten {
+        number: FILE_INODE_FIRST + number,
+        name: name(file),
+        lease: path.clone(),
+        offset,
+        bytes: FileBytes::new(bytes),
+        request,
+    };
+    let deleted = |number: u64, file: &str, request| Event::FileDeleted {
+        number: FILE_INODE_FIRST + number,
+        name: name(file),
+        lease: path.clone(),
+        request,
+    };
+    let granted = |ticket, slot, lock, mode| Event::Granted {
+        ticket,
+        slot,
+        token: 1000 + ticket,
+        ask: ask(ticket, lock, mode, own, None),
+    };
+    for event in [
+        granted(14, 7, "path:/f", Mode::Exclusive),
+        written(0, "f/a.log", 0, b"hello", Some(mark(12))),
+        written(1, "f/b/c", 0, b"", None),
+        written(0, "f/a.log", 3, b"p!", Some(numbered(5))),
+        written(2, "f/gone", 0, b"1", None),
+        deleted(2, "f/gone", Some(mark(13))),
+        written(3, "f/left", 0, b"22", None),
+        Event::Released { lease: path.clone(), why: Release::Holder },
+        granted(15, 7, "range:4503599627370499:0-2", Mode::Shared),
+        deleted(3, "f/left", None),
+        written(4, "f/left", 0, b"333", None),
+        Event::Queued {
+            ticket: 16,
+            wait: wait(60_000),
+            ask: ask(16, "inode:4503599627370500", Mode::Exclusive, own, Some(mark(14))),
+        },
+    ] {
         machine.apply(WALL_MS, &event);
     }
     machine

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use leasehold_state_machine::answer::{Answer, LeaseView, Reply};
-use leasehold_state_machine::command::{Acquire, Attachment, Break, Command, List, Proof, Renew, Request};
+use leasehold_state_machine::command::{
+    Acquire, Attachment, Break, Command, List, Proof, Renew, Request, WriteFile,
+};
 use leasehold_state_machine::event::{Event, Seq};
+use leasehold_state_machine::file::{FileBytes, FileName, Offset};
 use leasehold_state_machine::ids::{HashKey, LeaseId, Secret, SessionId};
-use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::limits::{FILE_INODE_FIRST, Limits};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::time::Now;
 use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, RequestId, Ttl, Wait};
@@ -181,6 +184,17 @@ impl Stage {
                 (Command::KeepAlive { session: self.session(label)?, seen }, "granted")
             }
             "close" => (Command::CloseSession { session: self.session(step.word(0)?)? }, "granted"),
+            "append" | "write" => (self.write(step)?, "granted"),
+            "delete" => {
+                let request_id = step.value("id").map(id).transpose()?;
+                let proof = self.file_proof(step)?;
+                (Command::DeleteFile { name: name(step.word(0)?)?, proof, request_id }, "granted")
+            }
+            "stat" => (Command::StatFile { name: name(step.word(0)?)? }, "granted"),
+            "files" => {
+                let prefix = step.words.first().cloned().unwrap_or_default();
+                (Command::ListFiles { prefix, limit: 100, cursor: None }, "granted")
+            }
             "hangup" => {
                 let gone = *self.calls.get(step.word(0)?).ok_or("  nobody of that name called")?;
                 (Command::Detach { gone }, "granted")
@@ -223,13 +237,54 @@ impl Stage {
         }))
     }
 
+    fn write(&self, step: &Step) -> Result<Command, String> {
+        let bytes = match step.value("length") {
+            Some(length) => vec![b'-'; length.parse().map_err(text)?],
+            None => step.words.get(1).map_or(Vec::new(), |text| text.clone().into_bytes()),
+        };
+        let offset = match step.value("at") {
+            Some(offset) => Offset::At(offset.parse().map_err(text)?),
+            None => Offset::End,
+        };
+        let request_id = step.value("id").map(id).transpose()?;
+        let (name, proof) = (name(step.word(0)?)?, self.file_proof(step)?);
+        Ok(Command::WriteFile(WriteFile::new(name, offset, FileBytes::new(bytes), proof, request_id)))
+    }
+
+    /// The bytes of a file, put together from the journal.
+    fn holds(&self, number: u64) -> String {
+        let mut bytes: Vec<u8> = Vec::new();
+        for event in &self.journal {
+            match event {
+                Event::FileWritten { number: of, offset, bytes: new, .. } if *of == number => {
+                    let (start, end) = (*offset as usize, (*offset + new.len()) as usize);
+                    bytes.resize(bytes.len().max(end), 0);
+                    bytes[start..end].copy_from_slice(&new.whole());
+                }
+                _ => {}
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Everything of a lease for a file: its own lock, unless the step names another.
+    fn file_proof(&self, step: &Step) -> Result<Proof, String> {
+        let lease = self.lease(step.value("of").unwrap_or(step.need("by")?))?;
+        let resource = step.value("lock").map_or(Ok(lease.resource.clone()), lock)?;
+        self.proof_for(step, resource)
+    }
+
     /// Everything of a lease, with what the step says differently.
     fn proof(&self, step: &Step) -> Result<Proof, String> {
+        self.proof_for(step, lock(step.word(0)?)?)
+    }
+
+    fn proof_for(&self, step: &Step, resource: Resource) -> Result<Proof, String> {
         let by = step.need("by")?;
         let lease = self.lease(step.value("of").unwrap_or(by))?;
         let id = if step.flag("guessed") { Secret([0, 0]) } else { lease.lease.secret };
         Ok(Proof {
-            resource: lock(step.word(0)?)?,
+            resource,
             owner: owner(by)?,
             lease: LeaseId { slot: lease.lease.slot, secret: id },
             token: match step.value("token_of") {
@@ -298,7 +353,10 @@ impl Stage {
                 }
                 _ => {}
             }
-            let words = heard(&reply.outcome, if own { word } else { "granted" }, &mut self.tokens);
+            let mut words = heard(&reply.outcome, if own { word } else { "granted" }, &mut self.tokens);
+            if let Ok(Answer::File(view)) = &reply.outcome {
+                words.push(format!("holds={}", self.holds(view.number)));
+            }
             got.push((if own { None } else { Some(name) }, words));
         }
         let waits = step.command == "acquire" && replies.iter().all(|reply| Some(reply.to) != caller);
@@ -365,8 +423,19 @@ fn text(error: impl std::fmt::Display) -> String {
     format!("  {error}")
 }
 
+/// A resource; `inode:file2` and `range:file2:0-10` are of the second file that was ever made.
 fn lock(word: &str) -> Result<Resource, String> {
-    Resource::parse(word).map_err(text)
+    let mut word = word.to_string();
+    if let Some((kind, rest)) = word.split_once(":file") {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number: u64 = rest[..digits].parse().map_err(text)?;
+        word = format!("{kind}:{}{}", FILE_INODE_FIRST + number - 1, &rest[digits..]);
+    }
+    Resource::parse(&word).map_err(text)
+}
+
+fn name(word: &str) -> Result<FileName, String> {
+    FileName::parse(word).map_err(text)
 }
 
 fn owner(word: &str) -> Result<Owner, String> {

@@ -2,6 +2,7 @@
 
 use leasehold_state_machine::answer::{Answer, HolderView, LeaseView, Outcome, Refusal, WaiterView};
 use leasehold_state_machine::event::CancelFound;
+use leasehold_state_machine::limits::FILE_INODE_FIRST;
 
 use super::line::duration_text;
 
@@ -31,7 +32,7 @@ impl Tokens {
 pub fn heard(outcome: &Outcome, word_for_lease: &str, tokens: &mut Tokens) -> Vec<String> {
     match outcome {
         Ok(answer) => answered(answer, word_for_lease, tokens),
-        Err(refusal) => refused(refusal),
+        Err(refusal) => refused(refusal, tokens),
     }
 }
 
@@ -82,6 +83,27 @@ fn answered(answer: &Answer, word_for_lease: &str, tokens: &mut Tokens) -> Vec<S
         }
         Answer::Closed => vec!["closed".into()],
         Answer::Sessions { sessions, .. } => say("sessions", [("count", sessions.len().to_string())]),
+        Answer::Wrote(written) => say(
+            "wrote",
+            [
+                ("offset", written.offset.to_string()),
+                ("length", written.length.to_string()),
+                ("size", written.size.to_string()),
+            ],
+        ),
+        Answer::Deleted => vec!["deleted".into()],
+        Answer::File(view) => say(
+            "file",
+            [
+                ("size", view.size.to_string()),
+                ("inode", format!("file{}", view.number - FILE_INODE_FIRST + 1)),
+                ("token", tokens.text(view.token)),
+            ],
+        ),
+        Answer::Files { files, .. } => {
+            let names: Vec<&str> = files.iter().map(|file| file.name.text()).collect();
+            say("files", [("are", list(&names))])
+        }
     }
 }
 
@@ -98,14 +120,19 @@ fn lease(view: &LeaseView, word: &str, tokens: &mut Tokens) -> Vec<String> {
     )
 }
 
-fn refused(refusal: &Refusal) -> Vec<String> {
+fn refused(refusal: &Refusal, tokens: &mut Tokens) -> Vec<String> {
     match refusal {
         Refusal::Invalid(invalid) => say("invalid", [("field", invalid.field.to_string())]),
         Refusal::NotFound(_) => vec!["not_found".into()],
         Refusal::Held(held) => say("held", crowd(&held.holders, &held.waiters)),
         Refusal::LeaseExpired => vec!["lease_expired".into()],
         Refusal::Released => vec!["released".into()],
-        Refusal::StaleToken { .. } => vec!["stale_token".into()],
+        Refusal::StaleToken { highest_token: None } => vec!["stale_token".into(), "highest=none".into()],
+        Refusal::StaleToken { highest_token: Some(token) } => {
+            say("stale_token", [("highest", tokens.text(*token))])
+        }
+        Refusal::ScopeMismatch(_) => vec!["scope_mismatch".into()],
+        Refusal::TooLarge { what, .. } => say("too_large", [("what", what.replace(' ', "_"))]),
         Refusal::Cancelled => vec!["cancelled".into()],
         Refusal::Busy { .. } => vec!["busy".into()],
         Refusal::Unavailable { .. } => vec!["unavailable".into()],
