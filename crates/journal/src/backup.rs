@@ -7,6 +7,7 @@ use std::io;
 use crate::check::{self, Report};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, OpenError, StorageError};
+use crate::held::Held;
 use crate::inventory::{Inventory, TEMPORARY};
 use crate::limits::{BACKUP_TRIES, ZERO_FILL_BYTES};
 use crate::scan::{Cursor, Segment, Visit};
@@ -34,6 +35,8 @@ pub enum BackupError {
     Source(OpenError),
     /// The copy could not be written.
     Target(StorageError),
+    /// What belongs with the journal could not be copied.
+    Beside(StorageError),
     /// The copy was written, and does not verify.
     Copy(OpenError),
     /// Files were trimmed away faster than they could be copied.
@@ -46,7 +49,7 @@ impl fmt::Display for BackupError {
             Self::Nothing(path) => write!(f, "there is no journal in {path}"),
             Self::Occupied(path) => write!(f, "there is a journal in {path} already; choose a new directory"),
             Self::Source(error) => error.fmt(f),
-            Self::Target(error) => error.fmt(f),
+            Self::Target(error) | Self::Beside(error) => error.fmt(f),
             Self::Copy(error) => write!(f, "the copy is not sound: {error}"),
             Self::Restless(tries) => {
                 write!(f, "the journal's files changed during each of {tries} tries; try again")
@@ -63,9 +66,25 @@ impl From<OpenError> for BackupError {
     }
 }
 
+/// Copies what belongs with a journal, and is told how to keep hold of the journal meanwhile.
+pub type Beside<'a> =
+    dyn FnMut(&mut dyn FnMut() -> Result<(), StorageError>) -> Result<(), StorageError> + 'a;
+
 /// Copies the journal in `source`, which a server may be writing to, to `target`, which must hold none. Everything
 /// acknowledged before the call is in the copy.
 pub fn backup<S: Disk, T: Disk>(source: &S, target: &T) -> Result<BackupReport, BackupError> {
+    backup_beside(source, target, &mut |_| Ok(()))
+}
+
+/// The same for a journal that has something beside it: what `beside` copies is at least as new as the snapshot in the
+/// journal's copy, and at most as new as its end. `beside` must call what it is given again and again while it copies:
+/// with that the journal's files are held, however far the server trims them meanwhile. It may be called more than once,
+/// and begins anew each time. Until it has finished, nobody takes the copy for a journal.
+pub fn backup_beside<S: Disk, T: Disk>(
+    source: &S,
+    target: &T,
+    beside: &mut Beside<'_>,
+) -> Result<BackupReport, BackupError> {
     if Inventory::take(target).map_err(BackupError::Copy)? != Inventory::default() {
         return Err(BackupError::Occupied(target.path("")));
     }
@@ -74,7 +93,7 @@ pub fn backup<S: Disk, T: Disk>(source: &S, target: &T) -> Result<BackupReport, 
         if inventory.is_fresh() {
             return Err(BackupError::Nothing(source.path("")));
         }
-        match copy(source, &inventory, target) {
+        match copy_all(source, target, beside) {
             Ok(bytes) => {
                 let report = check::check(target).map_err(BackupError::Copy)?;
                 let copy = report.ok_or_else(|| BackupError::Nothing(target.path("")))?;
@@ -83,7 +102,11 @@ pub fn backup<S: Disk, T: Disk>(source: &S, target: &T) -> Result<BackupReport, 
             Err(error) => {
                 clear(target).map_err(BackupError::Target)?;
                 // A listing made in the middle of a trim may lack files or name some that are gone.
-                if !(vanished(&error) || Inventory::take(source)? != inventory) {
+                let of_source = matches!(
+                    error,
+                    BackupError::Source(_) | BackupError::Beside(StorageError::Background(_))
+                );
+                if !(vanished(&error) || of_source && Inventory::take(source)? != inventory) {
                     return Err(error);
                 }
             }
@@ -92,10 +115,24 @@ pub fn backup<S: Disk, T: Disk>(source: &S, target: &T) -> Result<BackupReport, 
     Err(BackupError::Restless(BACKUP_TRIES))
 }
 
+fn copy_all<S: Disk, T: Disk>(source: &S, target: &T, beside: &mut Beside<'_>) -> Result<u64, BackupError> {
+    let held = Held::begin(source)?;
+    let mut follow = || {
+        held.follow().map_err(|error| match error {
+            OpenError::Storage(error) => error,
+            other => StorageError::Background(Box::new(other)),
+        })
+    };
+    beside(&mut follow).map_err(BackupError::Beside)?;
+    follow().map_err(OpenError::from)?;
+    copy(&held, &Inventory::take(&held)?, target)
+}
+
 fn vanished(error: &BackupError) -> bool {
     matches!(
         error,
         BackupError::Source(OpenError::Storage(StorageError::Io { source, .. }))
+            | BackupError::Beside(StorageError::Io { source, .. })
             if source.kind() == io::ErrorKind::NotFound
     )
 }

@@ -1,4 +1,4 @@
-//! The storage seam: the few operations the journal asks of a directory, so that everything hard is tested on a
+//! The storage seam: the few operations that the journal, and whoever keeps files beside it, asks of a directory, so that everything hard is tested on a
 //! simulated disk. Never interprets a byte.
 
 use std::io;
@@ -38,6 +38,8 @@ pub trait DiskFile: Send {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
     /// Writes all the bytes, or fails having written any part of them.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the file to a length that is not above its own. Durable after [`DiskFile::sync`].
+    fn cut(&mut self, length: u64) -> io::Result<()>;
     /// Makes the content durable (`fdatasync`).
     fn sync(&mut self) -> io::Result<()>;
 }

@@ -31,7 +31,8 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    pub(crate) fn io(doing: &'static str, path: String) -> impl FnOnce(io::Error) -> Self {
+    /// That the operating system refused something, as in "cannot {doing} {path}".
+    pub fn io(doing: &'static str, path: String) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path, source }
     }
 }

@@ -203,6 +203,18 @@ impl DiskFile for FaultyFile {
         fault.map_or(Ok(()), |fault| Err(fault.error()))
     }
 
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        let mut state = self.state()?;
+        state.counts.writes += 1;
+        let fault = state.begin(Call::Write)?;
+        // A length changes whole or not at all.
+        let done = fault.is_none() || state.below(2) == 1;
+        if let Some(file) = state.files.get_mut(&self.inode).filter(|_| done) {
+            file.cut(usize::try_from(length).unwrap_or(usize::MAX));
+        }
+        fault.map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.state()?;
         state.counts.syncs += 1;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use crate::disk::{Disk, DiskFile};
 use crate::inventory::TEMPORARY;
 
+/// The directory within a data directory in which fenced files' bytes are kept.
+pub const FILES_FOLDER: &str = "files";
 const LOCK: &str = "lock";
 const PRIVATE: u32 = 0o700;
 
@@ -139,6 +141,30 @@ impl Folder {
         Self::open(path)
     }
 
+    /// A directory within this one, made if need be, private, and under the same lock.
+    pub fn make_inside(&self, name: &str) -> Result<Self, FolderError> {
+        let path = self.path.join(name);
+        self.check_writable().map_err(FolderError::io("create the directory", &path))?;
+        match DirBuilder::new().mode(PRIVATE).create(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(FolderError::io("create the directory", &path)(error));
+            }
+            // One that was made by a start that failed may not be durable yet.
+            _ => self.sync_folder().map_err(FolderError::io("sync the directory", &self.path))?,
+        }
+        Ok(Self { path: Arc::new(path), ..self.clone() })
+    }
+
+    /// A directory within this one, if it is there. Changes nothing.
+    pub fn find_inside(&self, name: &str) -> Result<Option<Self>, FolderError> {
+        let path = self.path.join(name);
+        match std::fs::read_dir(&path) {
+            Ok(_) => Ok(Some(Self { path: Arc::new(path), ..self.clone() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(FolderError::io("read the directory", &path)(error)),
+        }
+    }
+
     /// Where it is.
     pub fn directory(&self) -> &Path {
         &self.path
@@ -200,6 +226,7 @@ fn nothing_foreign(path: &Path) -> Result<bool, FolderError> {
         let name = entry.map_err(FolderError::io(reading, path))?.file_name();
         let ours = name.to_str().is_some_and(|name| {
             name == LOCK
+                || name == FILES_FOLDER
                 || name == "lost+found"
                 || name.ends_with(TEMPORARY)
                 || name.starts_with("segment-")
@@ -293,6 +320,10 @@ impl DiskFile for File {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
     }
 
     fn sync(&mut self) -> io::Result<()> {

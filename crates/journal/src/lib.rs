@@ -37,15 +37,16 @@ mod recover;
 
 mod backup;
 mod check;
+mod held;
 
-pub use backup::{BackupError, BackupReport, backup};
+pub use backup::{BackupError, BackupReport, Beside, backup, backup_beside};
 pub use check::{Entry, Report, SegmentReport, SnapshotReport, check, dump};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, DamageKind, OpenError, StorageError};
 pub use fault::{Call, Counts, Fault};
 pub use faulty::{FaultyDisk, FaultyFile};
 pub use file::{FileJournal, Options};
-pub use folder::{Folder, FolderError};
+pub use folder::{FILES_FOLDER, Folder, FolderError};
 pub use journal::{Chore, ChoreDone, ChoreKind, Extent, Fold, Journal};
 pub use memory::MemoryJournal;
 pub use recover::Recovery;

@@ -157,6 +157,9 @@ impl State {
             };
             file.durable.resize(file.durable.len() + grown, 0);
         }
+        if file.seen.len() < file.durable.len() && self.below(2) == 0 {
+            file.durable.truncate(file.seen.len());
+        }
         let survive = self.survivors(sectors.len());
         for (sector, survives) in sectors.into_iter().zip(survive) {
             if survives {
@@ -209,6 +212,12 @@ impl Inode {
         }
         self.seen[offset..end].copy_from_slice(bytes);
         self.unsynced.extend(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
+    }
+
+    pub fn cut(&mut self, length: usize) {
+        assert!(length <= self.seen.len(), "a file is cut to a length that is not above its own");
+        self.seen.truncate(length);
+        self.unsynced.insert(length / SECTOR_BYTES);
     }
 
     /// Brings one sector to the disk, as far as the durable length goes.

@@ -8,7 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use leasehold_journal::{BackupError, FaultyDisk, FileJournal, Folder, FolderError, Journal, backup, check};
+use leasehold_journal::{
+    BackupError, Disk, DiskFile, FILES_FOLDER, FaultyDisk, FileJournal, Folder, FolderError, Journal,
+    StorageError, backup, backup_beside, check,
+};
 use support::{Counter, batch, disk_with, do_chores, open, tiny};
 
 fn mode(path: &Path) -> u32 {
@@ -225,4 +228,86 @@ fn a_backup_wants_a_journal_and_an_empty_directory() {
     assert!(matches!(backup(&full, &disk_with(&[])), Err(BackupError::Occupied(_))));
     fs::write(home.path().join("something"), "").unwrap();
     assert!(matches!(Folder::create_new(home.path()), Err(FolderError::NotEmpty(_))));
+}
+
+/// What is beside the journal is as old as the snapshot at most and as new as the end at most, however far the journal is
+/// trimmed while it is copied.
+#[test]
+fn what_is_copied_beside_a_journal_lies_between_its_snapshot_and_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = Folder::open(&home.path().join("data")).unwrap();
+    let mut fold = Counter::default();
+    let (mut journal, _) = FileJournal::open(folder, tiny(), &mut fold).unwrap();
+    let append = |journal: &mut FileJournal<Folder>, count: u64| {
+        for _ in 0..count {
+            let number = journal.extent().last_index + 1;
+            journal.append(&batch(number, 700)).unwrap();
+            for chore in journal.chores() {
+                let done = chore.run(&mut Counter::default());
+                journal.chore_done(done).unwrap();
+            }
+        }
+    };
+    append(&mut journal, 100);
+    let snapshot_before = journal.extent().snapshot_index;
+    assert!(snapshot_before > 0);
+
+    let source = Folder::open_running(&home.path().join("data")).unwrap();
+    let target = Folder::create_new(&home.path().join("copy")).unwrap();
+    let mut tries = 0;
+    let report = backup_beside(&source, &target, &mut |hold| {
+        tries += 1;
+        for _ in 0..50 {
+            append(&mut journal, 4);
+            hold()?;
+        }
+        Ok(())
+    });
+    let report = report.unwrap();
+    assert_eq!((tries, report.tries, report.copy.last_index), (1, 1, 300));
+    assert!(journal.extent().snapshot_index > 250, "the journal was trimmed meanwhile");
+    assert_eq!(report.copy.snapshot.map(|snapshot| snapshot.index), Some(snapshot_before));
+
+    // Who does not keep hold of it begins anew.
+    let target = Folder::create_new(&home.path().join("another")).unwrap();
+    let mut tries = 0;
+    let report = backup_beside(&source, &target, &mut |_| {
+        tries += 1;
+        if tries == 1 {
+            append(&mut journal, 200);
+        }
+        Ok(())
+    });
+    assert_eq!((report.unwrap().copy.last_index, tries), (500, 2));
+
+    let target = Folder::create_new(&home.path().join("third")).unwrap();
+    let full = |_: &mut dyn FnMut() -> Result<(), StorageError>| {
+        Err(StorageError::io("write", "somewhere".into())(std::io::ErrorKind::StorageFull.into()))
+    };
+    assert!(matches!(backup_beside(&source, &target, &mut { full }), Err(BackupError::Beside(_))));
+}
+
+#[test]
+fn a_directory_has_another_one_inside() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("data");
+    let folder = Folder::open(&path).unwrap();
+    assert!(folder.find_inside(FILES_FOLDER).unwrap().is_none());
+    let inside = folder.make_inside(FILES_FOLDER).unwrap();
+    assert_eq!(mode(&path.join("files")), 0o700);
+    inside.create("1").unwrap().write_at(0, b"x").unwrap();
+    assert_eq!(folder.make_inside(FILES_FOLDER).unwrap().list().unwrap(), ["1"]);
+    assert_eq!(folder.list().unwrap(), ["lock"], "what is inside is not the journal's");
+    drop(folder);
+    // The lock is held as long as anybody may write.
+    assert!(matches!(Folder::open(&path), Err(FolderError::InUse(_))));
+    drop(inside);
+    let running = Folder::open_running(&path).unwrap();
+    assert!(running.make_inside("other").is_err() && !path.join("other").exists());
+    let inside = running.find_inside(FILES_FOLDER).unwrap().unwrap();
+    assert!(inside.create("2").is_err() && inside.open("1").is_ok());
+    // Somebody opened it to all; what is in it is ours, so that it can be closed again.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    drop(Folder::open(&path).unwrap());
+    assert_eq!(mode(&path), 0o700);
 }

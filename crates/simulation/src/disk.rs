@@ -137,6 +137,11 @@ impl DiskFile for GuardedFile {
         self.inner.write_at(offset, bytes)
     }
 
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.disk.pass()?;
+        self.inner.cut(length)
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.disk.pass()?;
         if self.disk.guard().lies { Ok(()) } else { self.inner.sync() }
