@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use leasehold_journal::Folder;
+use leasehold_journal::{FILES_FOLDER, Folder, backup_beside};
 
 use crate::status::Failure;
 
@@ -23,7 +23,16 @@ impl Backup {
     pub fn run(self) -> Result<(), Failure> {
         let source = Folder::open_running(&self.data)?;
         let target = Folder::create_new(&self.target)?;
-        let report = leasehold_journal::backup(&source, &target)?;
+        let files = source.find_inside(FILES_FOLDER)?;
+        let copies = target.make_inside(FILES_FOLDER)?;
+        let mut file_bytes = 0;
+        // The files first, the journal after them: it has every write that came meanwhile, and puts the files right.
+        let report = backup_beside(&source, &target, &mut |hold| {
+            if let Some(files) = &files {
+                file_bytes = leasehold_files::copy(files, &copies, hold)?;
+            }
+            Ok(())
+        })?;
         let _ = writeln!(
             std::io::stdout(),
             "copied {} to {}: through record {}, {} bytes, verified\n\
@@ -31,7 +40,7 @@ impl Backup {
             self.data.display(),
             self.target.display(),
             report.copy.last_index,
-            report.bytes,
+            report.bytes + file_bytes,
             self.target.display(),
         );
         Ok(())

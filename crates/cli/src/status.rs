@@ -153,8 +153,9 @@ impl From<BackupError> for Failure {
         let status = match &error {
             BackupError::Nothing(_) | BackupError::Occupied(_) => Status::Usage,
             BackupError::Source(error) => of_open(error),
-            BackupError::Target(StorageError::Io { source, .. }) => of_io(source),
-            BackupError::Target(_) | BackupError::Copy(_) => Status::Broken,
+            BackupError::Target(StorageError::Io { source, .. })
+            | BackupError::Beside(StorageError::Io { source, .. }) => of_io(source),
+            BackupError::Target(_) | BackupError::Beside(_) | BackupError::Copy(_) => Status::Broken,
             BackupError::Restless(_) => Status::InUse,
         };
         Failure::new(status, error)
@@ -201,6 +202,7 @@ impl From<ServeError> for Failure {
             ServeError::Tls(_) | ServeError::Tokens(_) => Status::Usage,
             ServeError::Folder(error) => of_folder(error),
             ServeError::Journal(error) => of_open(error),
+            ServeError::Files(_) => Status::Broken,
             ServeError::AuditLog { source, .. } => of_io(source),
             ServeError::System { source, .. } => of_io(source),
             ServeError::Storage(_) => Status::Broken,

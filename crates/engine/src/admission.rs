@@ -9,7 +9,7 @@ use leasehold_state_machine::command::Command;
 
 use crate::limits::{
     BUSY_RETRY_MS, ORDINARY_BYTES_MAX, ORDINARY_REQUESTS_MAX, READ_BYTES_MAX, READ_REQUESTS_MAX,
-    UPKEEP_BYTES_MAX, UPKEEP_REQUESTS_MAX,
+    UPKEEP_BYTES_MAX, UPKEEP_REQUESTS_MAX, WRITE_LANE_BYTES_MAX, WRITE_LANE_REQUESTS_MAX,
 };
 use crate::op::{Op, Purpose, weight_bytes};
 
@@ -27,8 +27,10 @@ pub struct LaneLimits {
 pub struct AdmissionLimits {
     /// For what begins something: acquire, break, the opening of a session.
     pub ordinary: LaneLimits,
-    /// For what keeps up or ends it: renew, release, cancel, keep-alive, close.
+    /// For what keeps up or ends it: renew, release, cancel, keep-alive, close, delete.
     pub upkeep: LaneLimits,
+    /// For what brings bytes for a file. A write counts until its bytes are in the file.
+    pub write: LaneLimits,
     /// For what only looks.
     pub read: LaneLimits,
 }
@@ -38,6 +40,7 @@ impl Default for AdmissionLimits {
         AdmissionLimits {
             ordinary: LaneLimits { requests_max: ORDINARY_REQUESTS_MAX, bytes_max: ORDINARY_BYTES_MAX },
             upkeep: LaneLimits { requests_max: UPKEEP_REQUESTS_MAX, bytes_max: UPKEEP_BYTES_MAX },
+            write: LaneLimits { requests_max: WRITE_LANE_REQUESTS_MAX, bytes_max: WRITE_LANE_BYTES_MAX },
             read: LaneLimits { requests_max: READ_REQUESTS_MAX, bytes_max: READ_BYTES_MAX },
         }
     }
@@ -48,6 +51,7 @@ impl Default for AdmissionLimits {
 pub struct Admission {
     ordinary: Arc<Lane>,
     upkeep: Arc<Lane>,
+    write: Arc<Lane>,
     read: Arc<Lane>,
 }
 
@@ -70,7 +74,12 @@ impl Admission {
     pub fn new(limits: AdmissionLimits) -> Admission {
         let lane =
             |limits| Arc::new(Lane { limits, requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0) });
-        Admission { ordinary: lane(limits.ordinary), upkeep: lane(limits.upkeep), read: lane(limits.read) }
+        Admission {
+            ordinary: lane(limits.ordinary),
+            upkeep: lane(limits.upkeep),
+            write: lane(limits.write),
+            read: lane(limits.read),
+        }
     }
 
     /// Lets a request in, or says when to come back. `chance` is any number that differs from request to request.
@@ -78,6 +87,7 @@ impl Admission {
         let lane = match Op::of(command).purpose() {
             Purpose::Ordinary => &self.ordinary,
             Purpose::Upkeep => &self.upkeep,
+            Purpose::Write => &self.write,
             Purpose::Read => &self.read,
         };
         let permit = Permit { lane: lane.clone(), bytes: weight_bytes(command) };

@@ -1,13 +1,15 @@
 //! What is decided and waits for the journal: encoded batches, in order. Cuts them so that none is larger than the
 //! journal takes, whatever one turn decides. A cut may fall inside a turn: every prefix of the events is a true history,
-//! and a reply waits for the last event it depends on. Of an event only its length matters here.
+//! and a reply waits for the last event it depends on. Of an event only its length matters here, and what it does to a
+//! file, which goes along with its batch.
 
 use std::collections::VecDeque;
 
 use leasehold_state_machine::codec::{BatchWriter, BootId, Stamp};
 use leasehold_state_machine::event::{Event, Seq};
 
-use crate::limits::{BACKLOG_BYTES, EVENT_BYTES_MAX, NUMBER_BYTES_MAX};
+use crate::file_change::FileChange;
+use crate::limits::{BACKLOG_BYTES, EVENT_BYTES_MAX, NUMBER_BYTES_MAX, WRITE_EVENT_BYTES_MAX};
 
 /// One record for the journal.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct Batch {
     pub last_seq: Seq,
     /// How many events are in it.
     pub events: u64,
+    /// What they do to files once they are durable, in order; to be made known with [`crate::Engine::applied`].
+    pub changes: Vec<(Seq, FileChange)>,
 }
 
 /// Batches in the making.
@@ -38,6 +42,7 @@ pub struct Backlog {
 struct Written {
     last_seq: Seq,
     events: u64,
+    changes: Vec<(Seq, FileChange)>,
 }
 
 impl Backlog {
@@ -56,6 +61,12 @@ impl Backlog {
         }
     }
 
+    /// Bytes that one write to a file may have.
+    pub fn write_bytes_max(&self) -> usize {
+        // It may be added to a batch that is almost as long as is preferred; what goes around it takes a few bytes too.
+        (self.batch_bytes_max - self.batch_bytes_preferred).saturating_sub(2 * WRITE_EVENT_BYTES_MAX)
+    }
+
     /// Adds events of one turn.
     pub fn add(&mut self, stamp: &Stamp, events: &[(Seq, Event)]) {
         let mut rest = events;
@@ -66,6 +77,8 @@ impl Backlog {
             self.writer.turn(stamp, first, piece);
             self.written.last_seq = last;
             self.written.events += piece.len() as u64;
+            let changes = piece.iter().filter_map(|(seq, event)| Some((*seq, FileChange::of(event)?)));
+            self.written.changes.extend(changes);
             if self.writer.len() >= self.batch_bytes_preferred {
                 self.seal();
             }
@@ -105,20 +118,21 @@ impl Backlog {
     fn seal(&mut self) {
         let payload = self.writer.take();
         assert!(payload.len() <= self.batch_bytes_max, "a batch is never larger than the journal takes");
-        let Written { last_seq, events } = std::mem::take(&mut self.written);
+        let Written { last_seq, events, changes } = std::mem::take(&mut self.written);
         self.sealed_bytes += payload.len();
-        self.sealed.push_back(Batch { payload, last_seq, events });
+        self.sealed.push_back(Batch { payload, last_seq, events, changes });
     }
 }
 
 /// How long an event can be at most.
 fn event_bytes_max(event: &Event) -> usize {
-    let numbers = match event {
-        Event::BreakAnswered { tokens, .. } => tokens.len(),
-        Event::Marked { open, .. } => open.len(),
+    let list = match event {
+        Event::BreakAnswered { tokens, .. } => tokens.len() * NUMBER_BYTES_MAX,
+        Event::Marked { open, .. } => open.len() * NUMBER_BYTES_MAX,
+        Event::FileWritten { bytes, .. } => usize::try_from(bytes.len()).unwrap_or(usize::MAX / 2),
         _ => 0,
     };
-    EVENT_BYTES_MAX + numbers * NUMBER_BYTES_MAX
+    EVENT_BYTES_MAX + list
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The engine behind its real handle, turned by hand: for tests of programs that ask it. No threads; time passes when the
-//! clock that it was given says so, and a batch is durable as soon as the journal has it. Drives the same desk and the same
+//! clock that it was given says so, a batch is durable as soon as the journal has it, and its bytes are in their files then. Drives the same desk and the same
 //! engine as the threads do.
 
 use std::collections::VecDeque;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use leasehold_journal::{Journal, StorageError};
 
+use crate::backlog::Batch;
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::driver::DriverOptions;
@@ -32,7 +33,8 @@ impl ByHand {
         secrets: Secrets,
         options: DriverOptions,
     ) -> (ByHand, Handle) {
-        let shared = Arc::new(Shared::new(options.admission, engine.metrics().clone(), clock));
+        let metrics = engine.metrics().clone();
+        let shared = Arc::new(Shared::new(options.admission, metrics, clock, options.files));
         let desk = Desk::new(engine, shared.clone(), secrets, options.on_events, options.on_notice);
         (ByHand { desk, journal, messages: VecDeque::new() }, Handle { shared })
     }
@@ -62,11 +64,10 @@ impl ByHand {
                 let mut taken = None;
                 anything |= self.desk.hand_over(|batch| taken = Some(batch));
                 let Some(batch) = taken else { break };
-                if let Err(error) = self.journal.append(&batch.payload) {
+                if let Err(error) = self.make_durable(batch) {
                     self.desk.engine.storage_failed();
                     return Err(error);
                 }
-                self.desk.engine.durable(batch.last_seq, 0);
             }
             let now_us = shared.clock.raw_us();
             let due_now = self.desk.engine.wake_raw_us().is_some_and(|wake_us| wake_us <= now_us);
@@ -74,6 +75,16 @@ impl ByHand {
                 return Ok(anything);
             }
         }
+    }
+
+    fn make_durable(&mut self, batch: Batch) -> Result<(), StorageError> {
+        self.journal.append(&batch.payload)?;
+        self.desk.engine.durable(batch.last_seq, 0);
+        for (seq, change) in batch.changes {
+            change.apply(&*self.desk.shared.files)?;
+            self.desk.engine.applied(seq);
+        }
+        Ok(())
     }
 
     /// Whether somebody has asked something since the last turn.

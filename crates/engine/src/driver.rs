@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::Journal;
 use tokio::sync::oneshot;
 
@@ -27,6 +28,8 @@ pub struct DriverOptions {
     pub admission: AdmissionLimits,
     /// Free disk space below which nothing new is begun.
     pub room_reserve_bytes: u64,
+    /// Where the bytes of files are, brought in line with the journal.
+    pub files: Arc<dyn FileStore>,
     /// Hears every event once it is durable, in order. Runs on the engine thread.
     pub on_events: OnEvents,
     /// Hears what an operator should know. Runs on the engine thread.
@@ -38,6 +41,7 @@ impl Default for DriverOptions {
         DriverOptions {
             admission: AdmissionLimits::default(),
             room_reserve_bytes: ROOM_RESERVE_BYTES,
+            files: Arc::new(DiskStore::new(MemoryDisk::new())),
             on_events: Box::new(|_| {}),
             on_notice: Box::new(|_| {}),
         }
@@ -51,16 +55,18 @@ pub fn start(
     clock: Arc<dyn Clock>,
     options: DriverOptions,
 ) -> io::Result<Handle> {
-    let shared = Arc::new(Shared::new(options.admission, engine.metrics().clone(), clock));
+    let files = options.files;
+    let shared = Arc::new(Shared::new(options.admission, engine.metrics().clone(), clock, files.clone()));
     let limits = engine.limits();
     let storage = Storage::start(StorageParts {
         journal,
+        files,
         fresh_replay: Box::new(move || crate::Replay::new(limits)),
         room_reserve_bytes: options.room_reserve_bytes,
         metrics: engine.metrics().clone(),
         say: {
             let shared = shared.clone();
-            Box::new(move |word| {
+            Arc::new(move |word| {
                 // After the engine thread has ended nobody needs to hear it.
                 let _ = shared.inbox.put(Message::Storage(word));
             })
@@ -153,6 +159,7 @@ impl Driver {
     fn hear(&mut self, word: Word) -> Result<(), Failure> {
         match word {
             Word::Durable { last_seq, commit_us } => self.desk.engine.durable(last_seq, commit_us),
+            Word::Applied(seqs) => seqs.into_iter().for_each(|seq| self.desk.engine.applied(seq)),
             Word::Room { short, bytes } => {
                 self.shared.short_of_room.store(short, Relaxed);
                 (self.desk.on_notice)(&Notice::Room { short, bytes });

@@ -4,9 +4,11 @@
 //!
 //! ```text
 //! loop { turn(reading, arrivals) -> take_batch() -> (the journal) -> durable(…) -> released() }
+//!                                                   └─ (its changes, into the files) -> applied(…) ┘
 //! ```
 //!
-//! One batch is with the journal at a time; turns go on meanwhile and gather the next.
+//! One batch is with the journal at a time; turns go on meanwhile and gather the next. What a batch changes in files is
+//! changed once it is durable, in order for each file, and then made known.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -135,6 +137,7 @@ impl Engine {
             notices: Vec::new(),
             storage_failed: false,
         };
+        engine.machine.limit_writes(engine.backlog.write_bytes_max() as u64);
 
         let now = engine.look(reading);
         engine.machine.begin(now);
@@ -222,6 +225,11 @@ impl Engine {
         }
     }
 
+    /// What this event changes in a file is there.
+    pub fn applied(&mut self, seq: Seq) {
+        self.withheld.applied(seq);
+    }
+
     /// The journal failed: nothing more will ever leave, not even what needs no disk.
     pub fn storage_failed(&mut self) {
         self.storage_failed = true;
@@ -261,7 +269,7 @@ impl Engine {
         [due_us.and_then(|due_us| self.time.raw_at(due_us)), heartbeat_us].into_iter().flatten().min()
     }
 
-    /// Whether everything that was decided is durable and has left.
+    /// Whether everything that was decided is durable, is where it belongs, and has left.
     pub fn is_settled(&self) -> bool {
         self.backlog.is_empty() && self.in_flight.is_none() && self.withheld.is_empty()
     }
@@ -334,12 +342,13 @@ impl Engine {
     fn decide(&mut self, request: Request) -> Option<Request> {
         let to = request.attachment;
         let may_wait = matches!(request.command, Command::Acquire(_));
+        let brings_bytes = matches!(request.command, Command::WriteFile(_));
         let before = self.out.replies.len();
         let held_back = self.machine.decide(request, &mut self.out);
         if may_wait && held_back.is_none() && self.out.replies[before..].iter().all(|reply| reply.to != to) {
             self.queued.push(to);
         }
-        if self.out.events.len() >= PIECE_EVENTS {
+        if self.out.events.len() >= PIECE_EVENTS || brings_bytes {
             self.encode();
         }
         held_back
@@ -394,8 +403,15 @@ impl Engine {
     fn encode(&mut self) {
         self.backlog.add(&self.stamp, &self.out.events);
         for (seq, event) in self.out.events.drain(..) {
-            if matches!(event, Event::Expired { .. }) {
-                self.metrics.expired_total.fetch_add(1, Relaxed);
+            match &event {
+                Event::Expired { .. } => {
+                    self.metrics.expired_total.fetch_add(1, Relaxed);
+                }
+                Event::FileWritten { bytes, .. } => {
+                    self.metrics.file_writes_total.fetch_add(1, Relaxed);
+                    self.metrics.file_written_bytes_total.fetch_add(bytes.len(), Relaxed);
+                }
+                _ => {}
             }
             self.withheld.event(seq, self.stamp.wall_ms, event);
         }
@@ -416,6 +432,8 @@ impl Engine {
         self.metrics.locks_held.store(counts.leases as u64, Relaxed);
         self.metrics.waiters.store(counts.waiters as u64, Relaxed);
         self.metrics.sessions_live.store(counts.sessions as u64, Relaxed);
+        self.metrics.files.store(counts.files as u64, Relaxed);
+        self.metrics.file_bytes.store(counts.file_bytes, Relaxed);
         self.metrics.stall_us_total.store(self.time.left_out_us(), Relaxed);
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use leasehold_files::FileStore;
 use leasehold_journal::StorageError;
 use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::{Attachment, Command};
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub short_of_room: AtomicBool,
     pub failure: watch::Sender<Option<Failure>>,
+    pub files: Arc<dyn FileStore>,
     /// Whether requests are taken.
     pub open: AtomicBool,
     next_attachment: AtomicU64,
@@ -91,7 +93,12 @@ pub(crate) struct Admitted {
 }
 
 impl Shared {
-    pub fn new(limits: AdmissionLimits, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Shared {
+    pub fn new(
+        limits: AdmissionLimits,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        files: Arc<dyn FileStore>,
+    ) -> Shared {
         Shared {
             inbox: Inbox::default(),
             admission: Admission::new(limits),
@@ -99,6 +106,7 @@ impl Shared {
             clock,
             short_of_room: AtomicBool::new(false),
             failure: watch::Sender::new(None),
+            files,
             open: AtomicBool::new(true),
             next_attachment: AtomicU64::new(1),
         }

@@ -18,6 +18,8 @@ mod horizon;
 mod server_time;
 mod wall;
 
+mod file_change;
+
 mod backlog;
 mod metrics;
 mod withheld;
@@ -26,6 +28,9 @@ mod history;
 mod recovery;
 mod replay;
 
+mod files_recovery;
+mod synced_fold;
+
 mod engine;
 
 mod admission;
@@ -33,8 +38,10 @@ mod inbox;
 mod secrets;
 
 mod handle;
+mod reading;
 mod stream;
 
+mod appliers;
 mod desk;
 mod storage;
 
@@ -48,14 +55,18 @@ pub use clock::{Clock, MachineClock, Reading};
 pub use desk::{OnEvents, OnNotice};
 pub use driver::{DriverOptions, start};
 pub use engine::{Engine, EngineOptions, Released};
+pub use file_change::FileChange;
+pub use files_recovery::{FilesError, FilesRecovered, recover_files};
 pub use handle::{Failure, Handle};
 pub use history::{History, Moment, MomentKind};
 pub use metrics::{Histogram, HistogramReading, Metrics};
 pub use notice::Notice;
 pub use op::{Op, Purpose};
+pub use reading::{OpenFile, ReadError};
 pub use recovery::{Recovered, Restored};
-pub use replay::{Replay, Traces};
+pub use replay::{FileTraces, Replay, Traces};
 pub use secrets::{Secrets, founding_key};
 pub use stream::{Heard, Stream};
+pub use synced_fold::SyncedFold;
 pub use wall::Anchor;
 pub use withheld::{Told, Unasked};

@@ -20,8 +20,10 @@ pub const AWAY_DISAGREEMENT_US_MAX: u64 = 1_000_000;
 pub const BACKLOG_BYTES: usize = 4 << 20;
 /// Events decided at a time: after each such piece the backlog is measured.
 pub const PIECE_EVENTS: usize = 256;
-/// No single event is longer than this, lists of numbers apart: metadata, name, owner, reason and their lengths.
+/// No single event is longer than this, lists of numbers and bytes of files apart: metadata, name, owner, reason and their lengths.
 pub const EVENT_BYTES_MAX: usize = 8 << 10;
+/// A write to a file is no longer than this beside its bytes: name, lock, owner, request id.
+pub const WRITE_EVENT_BYTES_MAX: usize = 2 << 10;
 /// A number in a list is no longer than this.
 pub const NUMBER_BYTES_MAX: usize = 10;
 
@@ -36,6 +38,10 @@ pub const ORDINARY_BYTES_MAX: usize = 32 << 20;
 pub const UPKEEP_REQUESTS_MAX: usize = 65_536;
 /// Bytes of those.
 pub const UPKEEP_BYTES_MAX: usize = 64 << 20;
+/// Writes to files that are admitted and whose bytes are not yet in the file.
+pub const WRITE_LANE_REQUESTS_MAX: usize = 16_384;
+/// Bytes of those: as many of the largest writes as keep a disk busy, and what memory may hold of them.
+pub const WRITE_LANE_BYTES_MAX: usize = 64 << 20;
 /// Reads: fewer, because an answer may name ten thousand holders and waits in memory for the disk.
 pub const READ_REQUESTS_MAX: usize = 2048;
 /// Bytes of those.
@@ -49,6 +55,15 @@ pub const UNAVAILABLE_RETRY_MS: u64 = 1000;
 pub const ROOM_RESERVE_BYTES: u64 = 256 << 20;
 /// How often free disk space is looked at.
 pub const ROOM_LOOK_EVERY_MS: u64 = 1000;
+/// Bytes written since the last look after which it is looked at again: a small part of the reserve, so that no rate of
+/// writing outruns it.
+pub const ROOM_LOOK_EVERY_BYTES: u64 = 16 << 20;
+
+/// Threads that put bytes into files. Each file has its own among them, so that its writes keep their order; and a disk
+/// that is slow with one file is not so with all.
+pub const APPLIERS: usize = 4;
+/// Changes that such a thread makes before it says so, if there are so many.
+pub const APPLIED_AT_ONCE: usize = 64;
 
 /// A commit that takes this long is worth a line in the log.
 pub const SLOW_COMMIT_MS: u64 = 500;

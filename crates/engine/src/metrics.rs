@@ -26,6 +26,16 @@ pub struct Metrics {
     pub waiters: AtomicU64,
     /// Sessions that live now, those of single leases included.
     pub sessions_live: AtomicU64,
+    /// Fenced files now.
+    pub files: AtomicU64,
+    /// Bytes in them.
+    pub file_bytes: AtomicU64,
+    /// Writes to them.
+    pub file_writes_total: AtomicU64,
+    /// Bytes that those brought.
+    pub file_written_bytes_total: AtomicU64,
+    /// Syncs of files, made for a snapshot.
+    pub file_syncs_total: AtomicU64,
     /// Bytes that can still be written to the journal's disk, as of the last look.
     pub room_bytes: AtomicU64,
     /// Bytes that the journal takes on its disk.
@@ -45,6 +55,11 @@ impl Default for Metrics {
             locks_held: AtomicU64::new(0),
             waiters: AtomicU64::new(0),
             sessions_live: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+            file_bytes: AtomicU64::new(0),
+            file_writes_total: AtomicU64::new(0),
+            file_written_bytes_total: AtomicU64::new(0),
+            file_syncs_total: AtomicU64::new(0),
             room_bytes: AtomicU64::new(u64::MAX),
             journal_bytes: AtomicU64::new(0),
             busy_total: [const { AtomicU64::new(0) }; Op::ALL.len()],

@@ -30,6 +30,14 @@ pub enum Op {
     CloseSession,
     /// List sessions.
     ListSessions,
+    /// Write to a file.
+    WriteFile,
+    /// Delete a file.
+    DeleteFile,
+    /// Look at a file.
+    StatFile,
+    /// List files.
+    ListFiles,
     /// A connection has closed.
     Detach,
     /// A grant could not be delivered.
@@ -43,6 +51,8 @@ pub enum Op {
 pub enum Purpose {
     /// Begins something.
     Ordinary,
+    /// Brings bytes for a file; apart, so that they crowd out nothing else.
+    Write,
     /// Keeps up or ends what was begun; still admitted when nothing new is.
     Upkeep,
     /// Only looks.
@@ -51,7 +61,7 @@ pub enum Purpose {
 
 impl Op {
     /// All of them.
-    pub const ALL: [Op; 15] = [
+    pub const ALL: [Op; 19] = [
         Op::Acquire,
         Op::Renew,
         Op::Release,
@@ -64,6 +74,10 @@ impl Op {
         Op::KeepAlive,
         Op::CloseSession,
         Op::ListSessions,
+        Op::WriteFile,
+        Op::DeleteFile,
+        Op::StatFile,
+        Op::ListFiles,
         Op::Detach,
         Op::Abandon,
         Op::Mark,
@@ -84,6 +98,10 @@ impl Op {
             Command::KeepAlive { .. } => Op::KeepAlive,
             Command::CloseSession { .. } => Op::CloseSession,
             Command::ListSessions { .. } => Op::ListSessions,
+            Command::WriteFile(_) => Op::WriteFile,
+            Command::DeleteFile { .. } => Op::DeleteFile,
+            Command::StatFile { .. } => Op::StatFile,
+            Command::ListFiles { .. } => Op::ListFiles,
             Command::Detach { .. } => Op::Detach,
             Command::Abandon { .. } => Op::Abandon,
             Command::Mark { .. } => Op::Mark,
@@ -105,6 +123,10 @@ impl Op {
             Op::KeepAlive => "keepalive",
             Op::CloseSession => "close_session",
             Op::ListSessions => "list_sessions",
+            Op::WriteFile => "write_file",
+            Op::DeleteFile => "delete_file",
+            Op::StatFile => "stat_file",
+            Op::ListFiles => "list_files",
             Op::Detach => "detach",
             Op::Abandon => "abandon",
             Op::Mark => "mark",
@@ -115,12 +137,16 @@ impl Op {
     pub fn purpose(self) -> Purpose {
         match self {
             Op::Acquire | Op::Break | Op::OpenSession => Purpose::Ordinary,
-            Op::Verify | Op::Get | Op::List | Op::ListSessions => Purpose::Read,
+            Op::WriteFile => Purpose::Write,
+            Op::Verify | Op::Get | Op::List | Op::ListSessions | Op::StatFile | Op::ListFiles => {
+                Purpose::Read
+            }
             Op::Renew
             | Op::Release
             | Op::Cancel
             | Op::KeepAlive
             | Op::CloseSession
+            | Op::DeleteFile
             | Op::Detach
             | Op::Abandon
             | Op::Mark => Purpose::Upkeep,
@@ -129,7 +155,7 @@ impl Op {
 
     /// Whether it needs room on the disk that it will not soon give back.
     pub fn needs_room(self) -> bool {
-        self.purpose() == Purpose::Ordinary
+        matches!(self.purpose(), Purpose::Ordinary | Purpose::Write)
     }
 }
 
@@ -164,6 +190,17 @@ pub fn weight_bytes(command: &Command) -> usize {
         Command::CancelNumber { client, .. } => client.text().len(),
         Command::Mark { client, open, .. } => client.text().len() + size_of_val(open.as_slice()),
         Command::ListSessions { cursor, .. } => cursor.as_ref().map_or(0, String::len),
+        Command::WriteFile(write) => {
+            write.name.text().len()
+                + proof_bytes(&write.proof)
+                + id_bytes(write.request_id.as_ref())
+                + usize::try_from(write.bytes.len()).unwrap_or(usize::MAX)
+        }
+        Command::DeleteFile { name, proof, request_id } => {
+            name.text().len() + proof_bytes(proof) + id_bytes(request_id.as_ref())
+        }
+        Command::StatFile { name } => name.text().len(),
+        Command::ListFiles { prefix, cursor, .. } => prefix.len() + cursor.as_ref().map_or(0, String::len),
         Command::KeepAlive { .. }
         | Command::CloseSession { .. }
         | Command::Detach { .. }

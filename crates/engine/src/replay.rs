@@ -25,6 +25,16 @@ pub struct Replay {
     machine: Machine,
     traces: Traces,
     history: History,
+    files: FileTraces,
+}
+
+/// What the journal says of the files since the snapshot that it begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileTraces {
+    /// Number and size of each file as of the snapshot: so many of its bytes were on the disk before that.
+    pub sizes: Vec<(u64, u64)>,
+    /// Writes since.
+    pub writes: u64,
 }
 
 /// What the batches say beside their events.
@@ -41,7 +51,13 @@ pub struct Traces {
 impl Replay {
     /// An empty state under these limits.
     pub fn new(limits: Limits) -> Replay {
-        Replay { limits, machine: Machine::new(limits), traces: Traces::default(), history: History::new() }
+        Replay {
+            limits,
+            machine: Machine::new(limits),
+            traces: Traces::default(),
+            history: History::new(),
+            files: FileTraces::default(),
+        }
     }
 
     /// The state so far.
@@ -52,6 +68,11 @@ impl Replay {
     /// What the batches said beside their events.
     pub fn traces(&self) -> &Traces {
         &self.traces
+    }
+
+    /// What the journal says of the files since the snapshot that it begins with.
+    pub fn file_traces(&self) -> &FileTraces {
+        &self.files
     }
 
     /// What watchers may still hear of.
@@ -117,6 +138,7 @@ impl Fold for Replay {
         let (traces, history) = read(&mut from).map_err(|error| error.to_string())?;
         self.traces = traces;
         self.machine = Machine::read_snapshot(from, self.limits).map_err(|error| error.to_string())?;
+        self.files = FileTraces { sizes: self.machine.file_sizes().collect(), writes: 0 };
         let seq = self.machine.seq();
         self.history = history.unwrap_or_else(|| History::from(seq));
         match self.history.through() {
@@ -126,7 +148,7 @@ impl Fold for Replay {
     }
 
     fn replay(&mut self, payload: &[u8]) -> Result<(), String> {
-        let Replay { machine, traces, history, .. } = self;
+        let Replay { machine, traces, history, files, .. } = self;
         let mut gap = None;
         read_batch(payload, &mut |boot_id, stamp, seq, event| {
             if gap.is_some() || seq != machine.seq() + 1 {
@@ -136,6 +158,7 @@ impl Fold for Replay {
             machine.apply(stamp.wall_ms, &event);
             traces.follow(*boot_id, stamp, &event);
             history.note(seq, stamp.wall_ms, &event);
+            files.writes += u64::from(matches!(event, Event::FileWritten { .. }));
         })
         .map_err(|error| error.to_string())?;
         match gap {

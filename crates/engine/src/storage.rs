@@ -1,5 +1,5 @@
-//! The journal's two threads: one appends batches and says when they are durable, one does the journal's chores beside
-//! it. After the first error nothing is tried again.
+//! The journal's two threads: one appends batches, says when they are durable and hands on what they change in files; one
+//! does the journal's chores beside it. After the first error nothing is tried again.
 
 use std::io;
 use std::sync::Arc;
@@ -8,22 +8,27 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use leasehold_files::FileStore;
 use leasehold_journal::{Chore, ChoreDone, Fold, Journal, StorageError};
 use leasehold_state_machine::event::Seq;
 
+use crate::appliers::{AppliedWord, Appliers, SayApplied};
 use crate::backlog::Batch;
-use crate::limits::ROOM_LOOK_EVERY_MS;
+use crate::limits::{ROOM_LOOK_EVERY_BYTES, ROOM_LOOK_EVERY_MS};
 use crate::metrics::Metrics;
 use crate::replay::Replay;
+use crate::synced_fold::SyncedFold;
 
 /// What the storage threads have to say.
 #[derive(Debug)]
 pub(crate) enum Word {
     /// The batch that ends here is durable.
     Durable { last_seq: Seq, commit_us: u64 },
+    /// What these events change in files is there.
+    Applied(Vec<Seq>),
     /// Free disk space fell under the reserve, or rose above it.
     Room { short: bool, bytes: u64 },
-    /// An append or a chore failed; nothing more will come.
+    /// An append, a change of a file or a chore failed; nothing more will come.
     Failed(StorageError),
     /// A thread ran into a bug of ours; nothing more will come.
     Panicked,
@@ -33,17 +38,18 @@ pub(crate) enum Word {
 pub(crate) struct Storage {
     work: Sender<Work>,
     interrupt: Arc<AtomicBool>,
-    threads: [JoinHandle<()>; 2],
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// What the storage threads need.
 pub(crate) struct StorageParts {
     pub journal: Box<dyn Journal>,
+    pub files: Arc<dyn FileStore>,
     pub fresh_replay: Box<dyn Fn() -> Replay + Send>,
     pub room_reserve_bytes: u64,
     pub metrics: Arc<Metrics>,
-    /// Hears what there is to say, from either thread.
-    pub say: Box<dyn Fn(Word) + Send>,
+    /// Hears what there is to say, from each thread.
+    pub say: Arc<dyn Fn(Word) + Send + Sync>,
 }
 
 enum Work {
@@ -54,24 +60,28 @@ enum Work {
 }
 
 impl Storage {
-    /// Starts both threads.
+    /// Starts the threads.
     pub fn start(parts: StorageParts) -> io::Result<Storage> {
         let (work, works) = channel();
         let (chores, chores_due) = channel();
         let interrupt = Arc::new(AtomicBool::new(false));
-        let StorageParts { journal, fresh_replay, room_reserve_bytes, metrics, say } = parts;
-        let chore_thread = {
-            let (done, interrupt) = (work.clone(), interrupt.clone());
-            thread::Builder::new()
-                .name("chores".into())
-                .spawn(move || do_chores(chores_due, &fresh_replay, &interrupt, &done))?
+        let StorageParts { journal, files, fresh_replay, room_reserve_bytes, metrics, say } = parts;
+        let (appliers, mut threads) = Appliers::start(&files, &say_applied(say.clone()))?;
+        let chore_thread = ChoreThread {
+            fresh_replay,
+            files: files.clone(),
+            appliers: appliers.clone(),
+            metrics: metrics.clone(),
+            interrupt: interrupt.clone(),
+            done: work.clone(),
         };
-        let journal_thread = {
-            let room = Room { reserve_bytes: room_reserve_bytes, looked: None, short: false };
-            let thread = JournalThread { journal, room, chores, metrics, say };
-            thread::Builder::new().name("journal".into()).spawn(move || thread.run(&works))?
-        };
-        Ok(Storage { work, interrupt, threads: [journal_thread, chore_thread] })
+        threads
+            .push(thread::Builder::new().name("chores".into()).spawn(move || chore_thread.run(chores_due))?);
+        let room = Room { reserve_bytes: room_reserve_bytes, looked: None, written_bytes: 0, short: false };
+        let journal_thread = JournalThread { journal, files, appliers, room, chores, metrics, say };
+        threads
+            .push(thread::Builder::new().name("journal".into()).spawn(move || journal_thread.run(&works))?);
+        Ok(Storage { work, interrupt, threads })
     }
 
     /// Hands over a batch. If the thread has ended, its last word says why.
@@ -79,7 +89,7 @@ impl Storage {
         let _ = self.work.send(Work::Append(batch));
     }
 
-    /// Ends both threads, breaking off a snapshot if one is being made: the next start makes it anew.
+    /// Ends the threads, breaking off a snapshot if one is being made: the next start makes it anew.
     pub fn stop(self) {
         self.interrupt.store(true, Relaxed);
         let _ = self.work.send(Work::Stop);
@@ -90,12 +100,24 @@ impl Storage {
     }
 }
 
+fn say_applied(say: Arc<dyn Fn(Word) + Send + Sync>) -> SayApplied {
+    Arc::new(move |word| {
+        say(match word {
+            AppliedWord::Applied(seqs) => Word::Applied(seqs),
+            AppliedWord::Failed(error) => Word::Failed(error),
+            AppliedWord::Panicked => Word::Panicked,
+        });
+    })
+}
+
 struct JournalThread {
     journal: Box<dyn Journal>,
+    files: Arc<dyn FileStore>,
+    appliers: Appliers,
     room: Room,
     chores: Sender<Chore>,
     metrics: Arc<Metrics>,
-    say: Box<dyn Fn(Word) + Send>,
+    say: Arc<dyn Fn(Word) + Send + Sync>,
 }
 
 impl JournalThread {
@@ -114,6 +136,10 @@ impl JournalThread {
                     self.journal.append(&batch.payload)?;
                     let commit_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
                     (self.say)(Word::Durable { last_seq: batch.last_seq, commit_us });
+                    let into_files: usize = batch.changes.iter().map(|(_, change)| change.len()).sum();
+                    self.room.written_bytes += (batch.payload.len() + into_files) as u64;
+                    // Before the next look at the chores: whoever makes a snapshot finds these changes handed over.
+                    self.appliers.hand_over(batch.changes);
                 }
                 Ok(Work::ChoreDone(done)) => self.journal.chore_done(done)?,
                 Ok(Work::ChoresPanicked) => panic!("the chores thread panicked"),
@@ -130,7 +156,7 @@ impl JournalThread {
             let _ = self.chores.send(chore);
         }
         if self.room.look_is_due() {
-            let bytes = self.journal.room()?;
+            let bytes = self.journal.room()?.min(self.files.room()?);
             self.metrics.room_bytes.store(bytes, Relaxed);
             self.metrics.journal_bytes.store(self.journal.extent().bytes, Relaxed);
             if let Some(short) = self.room.judge(bytes) {
@@ -153,15 +179,19 @@ impl Drop for JournalThread {
 struct Room {
     reserve_bytes: u64,
     looked: Option<Instant>,
+    /// Since then.
+    written_bytes: u64,
     short: bool,
 }
 
 impl Room {
     fn look_is_due(&mut self) -> bool {
         let every = Duration::from_millis(ROOM_LOOK_EVERY_MS);
-        let due = self.looked.is_none_or(|looked| looked.elapsed() >= every);
+        let due = self.looked.is_none_or(|looked| looked.elapsed() >= every)
+            || self.written_bytes >= ROOM_LOOK_EVERY_BYTES;
         if due {
             self.looked = Some(Instant::now());
+            self.written_bytes = 0;
         }
         due
     }
@@ -173,19 +203,34 @@ impl Room {
     }
 }
 
-fn do_chores(
-    due: Receiver<Chore>,
-    fresh_replay: &dyn Fn() -> Replay,
-    interrupt: &Arc<AtomicBool>,
-    done: &Sender<Work>,
-) {
-    let _on_panic = ChoresGuard(done);
-    for chore in due {
-        if interrupt.load(Relaxed) {
-            return;
+struct ChoreThread {
+    fresh_replay: Box<dyn Fn() -> Replay + Send>,
+    files: Arc<dyn FileStore>,
+    appliers: Appliers,
+    metrics: Arc<Metrics>,
+    interrupt: Arc<AtomicBool>,
+    done: Sender<Work>,
+}
+
+impl ChoreThread {
+    fn run(self, due: Receiver<Chore>) {
+        let _on_panic = ChoresGuard(&self.done);
+        for chore in due {
+            if self.interrupt.load(Relaxed) {
+                return;
+            }
+            let fold = SyncedFold::new((self.fresh_replay)(), || self.sync_files());
+            let mut fold = Interruptible { fold, interrupt: &self.interrupt };
+            let _ = self.done.send(Work::ChoreDone(chore.run(&mut fold)));
         }
-        let mut fold = Interruptible { fold: fresh_replay(), interrupt: interrupt.clone() };
-        let _ = done.send(Work::ChoreDone(chore.run(&mut fold)));
+    }
+
+    /// Everything that is durable when a chore begins was handed over before, and is on the disk after this.
+    fn sync_files(&self) -> Result<(), StorageError> {
+        self.appliers.settle()?;
+        let synced = self.files.sync()?;
+        self.metrics.file_syncs_total.fetch_add(synced, Relaxed);
+        Ok(())
     }
 }
 
@@ -201,18 +246,18 @@ impl Drop for ChoresGuard<'_> {
 }
 
 /// A fold that gives up when the server stops.
-struct Interruptible {
-    fold: Replay,
-    interrupt: Arc<AtomicBool>,
+struct Interruptible<'a, F> {
+    fold: F,
+    interrupt: &'a AtomicBool,
 }
 
-impl Interruptible {
+impl<F> Interruptible<'_, F> {
     fn check(&self) -> Result<(), String> {
         if self.interrupt.load(Relaxed) { Err("the server is stopping".into()) } else { Ok(()) }
     }
 }
 
-impl Fold for Interruptible {
+impl<F: Fold> Fold for Interruptible<'_, F> {
     fn restore(&mut self, snapshot: &mut dyn io::Read) -> Result<(), String> {
         self.check()?;
         self.fold.restore(snapshot)

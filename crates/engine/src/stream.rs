@@ -179,13 +179,22 @@ const STILL_THERE_EVERY_US: u64 = 60_000_000;
 /// Whether a request changes what is journaled, if it is carried out.
 fn changes(op: Op) -> bool {
     match op {
-        Op::Acquire | Op::Release | Op::Cancel | Op::Break | Op::OpenSession | Op::CloseSession => true,
+        Op::Acquire
+        | Op::Release
+        | Op::Cancel
+        | Op::Break
+        | Op::OpenSession
+        | Op::CloseSession
+        | Op::WriteFile
+        | Op::DeleteFile => true,
         Op::Renew
         | Op::KeepAlive
         | Op::Verify
         | Op::Get
         | Op::List
         | Op::ListSessions
+        | Op::StatFile
+        | Op::ListFiles
         | Op::Detach
         | Op::Abandon
         | Op::Mark => false,

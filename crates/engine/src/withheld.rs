@@ -1,7 +1,7 @@
-//! Decided, but not yet durable: replies and events that nobody may hear of until the disk has what they rest on. Never
-//! lets one out early, and lets none out twice.
+//! Decided, but not yet durable: replies and events that nobody may hear of until the disk has what they rest on. Who is
+//! told of bytes in a file also waits until they are there. Never lets anything out early, and lets nothing out twice.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::event::{Event, Seq};
@@ -32,6 +32,10 @@ pub struct Withheld {
     unasked: VecDeque<(Seq, Unasked)>,
     /// Events in order.
     events: VecDeque<Told>,
+    /// Events that change files and have not done so yet.
+    unapplied: BTreeSet<Seq>,
+    /// Replies that wait for nothing but one of those.
+    applying: BTreeMap<Seq, Vec<Reply>>,
 }
 
 impl Withheld {
@@ -43,13 +47,15 @@ impl Withheld {
             replies: BTreeMap::new(),
             unasked: VecDeque::new(),
             events: VecDeque::new(),
+            unapplied: BTreeSet::new(),
+            applying: BTreeMap::new(),
         }
     }
 
     /// Keeps a reply until this event is durable.
     pub fn reply(&mut self, reply: Reply, after: Seq) {
         if after <= self.durable {
-            self.ready.push(reply);
+            self.rests_on_the_disk(reply);
         } else {
             self.replies.entry(after).or_default().push(reply);
         }
@@ -66,7 +72,11 @@ impl Withheld {
     pub fn event(&mut self, seq: Seq, wall_ms: u64, event: Event) {
         let last = self.events.back().map_or(self.durable, |(seq, _, _)| *seq);
         assert_eq!(seq, last + 1, "events are withheld in order, without a gap");
-        self.events.push_back((seq, wall_ms, event));
+        if matches!(event, Event::FileWritten { .. } | Event::FileDeleted { .. }) {
+            self.unapplied.insert(seq);
+        }
+        // The bytes are on their way already, and nobody who is told of them needs them.
+        self.events.push_back((seq, wall_ms, event.without_bytes()));
     }
 
     /// Takes note that everything up to `seq` is durable.
@@ -76,7 +86,23 @@ impl Withheld {
         while let Some(entry) = self.replies.first_entry()
             && *entry.key() <= seq
         {
-            self.ready.append(&mut entry.remove());
+            entry.remove().into_iter().for_each(|reply| self.rests_on_the_disk(reply));
+        }
+    }
+
+    /// Takes note that what an event changes in a file is there.
+    pub fn applied(&mut self, seq: Seq) {
+        assert!(self.unapplied.remove(&seq), "what is applied was handed out, once");
+        self.ready.extend(self.applying.remove(&seq).unwrap_or_default());
+    }
+
+    /// A reply whose events are durable leaves, unless it speaks of bytes that are not in their file.
+    fn rests_on_the_disk(&mut self, reply: Reply) {
+        match reply.applied {
+            Some(seq) if self.unapplied.contains(&seq) => {
+                self.applying.entry(seq).or_default().push(reply);
+            }
+            _ => self.ready.push(reply),
         }
     }
 
@@ -99,7 +125,8 @@ impl Withheld {
 
     /// Whether anything still waits.
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.replies.is_empty() && self.unasked.is_empty() && self.events.is_empty()
+        let told = self.ready.is_empty() && self.replies.is_empty() && self.unasked.is_empty();
+        told && self.events.is_empty() && self.unapplied.is_empty()
     }
 }
 
@@ -108,9 +135,14 @@ mod tests {
     use super::*;
     use leasehold_state_machine::answer::Answer;
     use leasehold_state_machine::command::Attachment;
+    use leasehold_state_machine::event::LeaseName;
+    use leasehold_state_machine::file::{FileBytes, FileName};
+    use leasehold_state_machine::resource::Resource;
+    use leasehold_state_machine::words::{Mode, Owner};
 
     fn reply(to: u64, after: Seq) -> Reply {
-        Reply { to: Attachment(to), outcome: Ok(Answer::Closed), after, promises_time: false }
+        let outcome = Ok(Answer::Closed);
+        Reply { to: Attachment(to), outcome, after, promises_time: false, applied: None }
     }
 
     fn out(withheld: &mut Withheld) -> (Vec<u64>, Vec<Seq>) {
@@ -134,5 +166,47 @@ mod tests {
         withheld.durable(7);
         assert_eq!(out(&mut withheld), (vec![5, 1], vec![6, 7]));
         assert!(withheld.is_empty());
+    }
+
+    #[test]
+    fn who_is_told_of_bytes_waits_until_they_are_in_the_file() {
+        let mut withheld = Withheld::after(4);
+        let written = |seq| file_written(seq, b"hello");
+        withheld.event(5, 0, written(5));
+        withheld.event(6, 0, written(6));
+        withheld.event(7, 0, Event::GrantsResumed);
+        for (to, applied) in [(1, Some(5)), (2, Some(6)), (3, None), (4, Some(6)), (5, Some(3))] {
+            withheld.reply(Reply { applied, ..reply(to, 7) }, 7);
+        }
+        withheld.applied(6);
+        assert_eq!(out(&mut withheld), (vec![], vec![]), "also what is applied is told only when durable");
+        withheld.durable(7);
+        let events = withheld.take_events();
+        assert!(matches!(&events[0].2, Event::FileWritten { bytes, .. } if bytes.len() == 5));
+        assert_eq!(format!("{:?}", events[0].2), format!("{:?}", written(5).without_bytes()));
+        assert_eq!(out(&mut withheld), (vec![2, 3, 4, 5], vec![]));
+        assert!(!withheld.is_empty());
+        withheld.reply(Reply { applied: Some(5), ..reply(6, 7) }, 7);
+        withheld.applied(5);
+        assert_eq!(out(&mut withheld), (vec![1, 6], vec![]));
+        assert!(withheld.is_empty());
+    }
+
+    fn file_written(token: u64, bytes: &[u8]) -> Event {
+        let resource = Resource::parse("path:/a").unwrap();
+        Event::FileWritten {
+            number: 1 << 52,
+            name: FileName::parse("a").unwrap(),
+            lease: LeaseName {
+                slot: 0,
+                token,
+                resource,
+                owner: Owner::parse("w").unwrap(),
+                mode: Mode::Exclusive,
+            },
+            offset: 0,
+            bytes: FileBytes::new(bytes),
+            request: None,
+        }
     }
 }

@@ -324,6 +324,7 @@ impl Settings {
             waiters_per_lock_max: self.waiters_per_lock_max,
             sessions_max: self.sessions_max,
             request_ids_max: self.request_ids_max,
+            ..Limits::default()
         }
     }
 

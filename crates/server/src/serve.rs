@@ -12,11 +12,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use leasehold_engine::{
-    AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
-    Metrics, OnEvents, Recovered, Replay, Restored, Secrets,
+    AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, FilesError, FilesRecovered,
+    Handle, LaneLimits, MachineClock, Metrics, OnEvents, Recovered, Replay, Restored, Secrets, recover_files,
 };
+use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::{
-    FileJournal, Folder, FolderError, Journal, MemoryJournal, OpenError, Options, Recovery,
+    FILES_FOLDER, FileJournal, Folder, FolderError, Journal, MemoryJournal, OpenError, Options, Recovery,
 };
 use leasehold_state_machine::ids::HashKey;
 use tokio::net::TcpListener;
@@ -64,6 +65,8 @@ pub struct Report {
     pub journal: Recovery,
     /// What state it was in.
     pub recovered: Recovered,
+    /// What was done to the files.
+    pub files: FilesRecovered,
     /// How long opening and recovering took.
     pub took: Duration,
 }
@@ -86,6 +89,8 @@ pub enum ServeError {
     Folder(FolderError),
     /// The journal cannot be opened.
     Journal(OpenError),
+    /// A file lacks bytes that the journal has seen on the disk.
+    Files(FilesError),
     /// The audit log cannot be opened.
     AuditLog {
         /// Which file.
@@ -115,6 +120,7 @@ impl fmt::Display for ServeError {
             ServeError::Tokens(error) => error.fmt(f),
             ServeError::Folder(error) => error.fmt(f),
             ServeError::Journal(error) => error.fmt(f),
+            ServeError::Files(error) => error.fmt(f),
             ServeError::AuditLog { path, source } => {
                 write!(f, "cannot open the audit log {}: {source}", path.display())
             }
@@ -125,6 +131,16 @@ impl fmt::Display for ServeError {
 }
 
 impl std::error::Error for ServeError {}
+
+impl From<FilesError> for ServeError {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::Journal(error) => ServeError::Journal(error),
+            FilesError::Storage(error) => ServeError::Journal(OpenError::Storage(error)),
+            short @ FilesError::Short { .. } => ServeError::Files(short),
+        }
+    }
+}
 
 /// A server that serves.
 pub struct Running {
@@ -214,12 +230,12 @@ pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running
     let comment_every = Duration::from_millis(settings.watch_comment_ms);
     let data = (!settings.in_memory).then(|| settings.data.clone());
     let opened = task::spawn_blocking(move || open(&settings, folder, exceptions)).await;
-    let Opened { engine, journal, recovered, feed, threads } = opened.map_err(|error| {
+    let Opened { engine, journal, recovered, files, feed, threads } = opened.map_err(|error| {
         ServeError::System { doing: "finish the recovery", source: io::Error::other(error) }
     })??;
     door.open(engine.clone(), Watch { feed, comment_every });
     let took = begun.elapsed();
-    let report = Report { address, tls, self_signed, token, data, journal, recovered, took };
+    let report = Report { address, tls, self_signed, token, data, journal, recovered, files, took };
     Ok(Running { report, credentials, door, engine, accepting, stop_accepting, threads })
 }
 
@@ -272,6 +288,7 @@ struct Opened {
     engine: Handle,
     journal: Recovery,
     recovered: Recovered,
+    files: FilesRecovered,
     feed: Arc<Feed>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -287,20 +304,25 @@ fn open(settings: &Settings, folder: Option<Folder>, exceptions: Exceptions) -> 
 
     let mut replay = Replay::new(settings.limits());
     let mut random = Secrets::from_system().map_err(system("draw random bits"))?;
-    let (journal, recovery): (Box<dyn Journal>, Recovery) = if let Some(folder) = folder {
-        let [high, low] = random.draw().0;
-        let journal_id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-        let mut options = Options::new(journal_id);
-        options.segment_bytes = settings.segment_bytes;
-        // Half a segment leaves room for the header and the sectors' stamps.
-        let half = usize::try_from(settings.segment_bytes / 2).unwrap_or(usize::MAX);
-        options.batch_bytes_max = options.batch_bytes_max.min(half);
-        let (journal, recovery) =
-            FileJournal::open(folder, options, &mut replay).map_err(ServeError::Journal)?;
-        (Box::new(journal), recovery)
-    } else {
-        (Box::new(MemoryJournal::new()), Recovery::default())
-    };
+    let mut files_recovered = FilesRecovered::default();
+    let (journal, recovery, files): (Box<dyn Journal>, Recovery, Arc<dyn FileStore>) =
+        if let Some(folder) = folder {
+            let [high, low] = random.draw().0;
+            let journal_id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+            let mut options = Options::new(journal_id);
+            options.segment_bytes = settings.segment_bytes;
+            // Half a segment leaves room for the header and the sectors' stamps.
+            let half = usize::try_from(settings.segment_bytes / 2).unwrap_or(usize::MAX);
+            options.batch_bytes_max = options.batch_bytes_max.min(half);
+            let (journal, recovery) =
+                FileJournal::open(folder.clone(), options, &mut replay).map_err(ServeError::Journal)?;
+            let files = DiskStore::new(folder.make_inside(FILES_FOLDER).map_err(ServeError::Folder)?);
+            files_recovered = recover_files(&replay, &folder, &files)?;
+            (Box::new(journal), recovery, Arc::new(files))
+        } else {
+            let files = DiskStore::new(MemoryDisk::new());
+            (Box::new(MemoryJournal::new()), Recovery::default(), Arc::new(files))
+        };
     let audit = audit.transpose()?;
 
     let options = EngineOptions {
@@ -314,12 +336,13 @@ fn open(settings: &Settings, folder: Option<Folder>, exceptions: Exceptions) -> 
     let feed = Arc::new(Feed::new(replay.take_history(), limits));
     let (engine, recovered) = Engine::recover(replay, clock.boot_id(), clock.read(), options);
     let (on_events, threads) = trail::start(audit, Arc::clone(&feed)).map_err(system("start a thread"))?;
-    let engine = leasehold_engine::start(engine, journal, Arc::new(clock), driver(settings, on_events))
+    let options = driver(settings, files, on_events);
+    let engine = leasehold_engine::start(engine, journal, Arc::new(clock), options)
         .map_err(system("start a thread"))?;
-    Ok(Opened { engine, journal: recovery, recovered, feed, threads })
+    Ok(Opened { engine, journal: recovery, recovered, files: files_recovered, feed, threads })
 }
 
-fn driver(settings: &Settings, on_events: OnEvents) -> DriverOptions {
+fn driver(settings: &Settings, files: Arc<dyn FileStore>, on_events: OnEvents) -> DriverOptions {
     let lanes = AdmissionLimits::default();
     DriverOptions {
         admission: AdmissionLimits {
@@ -327,6 +350,7 @@ fn driver(settings: &Settings, on_events: OnEvents) -> DriverOptions {
             ..lanes
         },
         room_reserve_bytes: settings.disk_reserve_bytes,
+        files,
         on_events,
         on_notice: Box::new(logs::notice),
     }

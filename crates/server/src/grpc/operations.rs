@@ -337,7 +337,13 @@ fn told(answer: Answer) -> Told {
         Answer::Snapshot(snapshot) => Told::Snapshot(shapes::snapshot_of(snapshot)),
         Answer::Session(view) => Told::Session(shapes::session_of(view)),
         Answer::Closed => Told::Closed(shapes::closed(answer)),
-        Answer::Locks { .. } | Answer::Broke { .. } | Answer::Sessions { .. } => {
+        Answer::Locks { .. }
+        | Answer::Broke { .. }
+        | Answer::Sessions { .. }
+        | Answer::Wrote(_)
+        | Answer::Deleted
+        | Answer::File(_)
+        | Answer::Files { .. } => {
             panic!("an answer to a call that streams do not carry: {answer:?}")
         }
     }

@@ -29,6 +29,15 @@ pub struct Told<'a> {
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
+    /// The file that was written to or deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<&'a str>,
+    /// Where the bytes of a write begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// How many they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
 }
 
 impl<'a> From<&'a Event> for Told<'a> {
@@ -44,10 +53,20 @@ impl<'a> From<&'a Event> for Told<'a> {
                 fencing_token: None,
                 mode: Some(mode.text()),
                 reason: Some(why.text()),
+                ..Told::default()
             },
             Event::Updated { lease, .. } | Event::Expired { lease } => of_lease(kind, lease, None),
             Event::Released { lease, why } => of_lease(kind, lease, Some(why.text())),
             Event::Broken { lease, reason, .. } => of_lease(kind, lease, Some(reason.text())),
+            Event::FileWritten { name, lease, offset, bytes, .. } => Told {
+                file: Some(name.text()),
+                offset: Some(*offset),
+                length: Some(bytes.len()),
+                ..of_lease(kind, lease, None)
+            },
+            Event::FileDeleted { name, lease, .. } => {
+                Told { file: Some(name.text()), ..of_lease(kind, lease, None) }
+            }
             Event::SessionOpened { owner, .. } => {
                 Told { kind, owner_id: Some(owner.text()), ..Told::default() }
             }
@@ -81,6 +100,7 @@ impl<'a> From<&'a Moment> for Told<'a> {
             fencing_token: moment.token(),
             mode: Some(moment.mode().text()),
             reason: moment.reason(),
+            ..Told::default()
         }
     }
 }
@@ -103,6 +123,7 @@ fn of_lease<'a>(kind: &'static str, lease: &'a LeaseName, reason: Option<&'a str
         fencing_token: Some(lease.token),
         mode: Some(lease.mode.text()),
         reason,
+        ..Told::default()
     }
 }
 
@@ -127,6 +148,7 @@ pub fn moment_line(moment: &Moment) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use leasehold_state_machine::event::Under;
+    use leasehold_state_machine::file::{FileBytes, FileName};
     use leasehold_state_machine::ids::Secret;
     use leasehold_state_machine::resource::Resource;
     use leasehold_state_machine::words::{Metadata, Mode, Owner, Ttl};
@@ -148,6 +170,28 @@ mod tests {
         assert_eq!(
             String::from_utf8(line).unwrap(),
             r#"{"seq":7,"time":"2020-01-01T00:00:00.001Z","lock":"path:/a\"b","type":"granted","owner_id":"w1","fencing_token":3,"mode":"shared"}"#
+        );
+        let line = event_line(
+            8,
+            0,
+            &Event::FileWritten {
+                number: 1 << 52,
+                name: FileName::parse("a/b").unwrap(),
+                lease: LeaseName {
+                    slot: 0,
+                    token: 3,
+                    resource: Resource::parse("path:/a").unwrap(),
+                    owner: Owner::parse("w1").unwrap(),
+                    mode: Mode::Exclusive,
+                },
+                offset: 7,
+                bytes: FileBytes::new(*b"hello").let_go(),
+                request: None,
+            },
+        );
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            r#"{"seq":8,"time":"1970-01-01T00:00:00.000Z","lock":"path:/a","type":"file_written","owner_id":"w1","fencing_token":3,"mode":"exclusive","file":"a/b","offset":7,"length":5}"#
         );
         let line = event_line(8, 0, &Event::GrantsResumed);
         assert_eq!(

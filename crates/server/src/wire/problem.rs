@@ -35,8 +35,10 @@ pub enum Code {
     Gone,
     /// Owner, lease, token and lock do not belong together.
     StaleToken,
-    /// A body over its limit.
+    /// A body, a file or a write over its limit.
     TooLarge,
+    /// A live lease, but shared or not covering.
+    ScopeMismatch,
     /// Taken back.
     Cancelled,
     /// Overloaded, or a limit reached.
@@ -47,7 +49,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 16] = [
         Code::InvalidArgument,
         Code::Unauthenticated,
         Code::PermissionDenied,
@@ -60,6 +62,7 @@ impl Code {
         Code::Gone,
         Code::StaleToken,
         Code::TooLarge,
+        Code::ScopeMismatch,
         Code::Cancelled,
         Code::Busy,
         Code::Unavailable,
@@ -80,6 +83,7 @@ impl Code {
             Code::Gone => ("gone", 410, "Events are no longer kept"),
             Code::StaleToken => ("stale_token", 412, "Not the lease it claims to be"),
             Code::TooLarge => ("too_large", 413, "Too large"),
+            Code::ScopeMismatch => ("scope_mismatch", 422, "The lease does not cover this"),
             Code::Cancelled => ("cancelled", 499, "Cancelled"),
             Code::Busy => ("busy", 503, "Busy"),
             Code::Unavailable => ("unavailable", 503, "Not available now"),
@@ -96,7 +100,9 @@ impl Code {
             // Only HTTP has these.
             Code::MethodNotAllowed | Code::UnsupportedMediaType => tonic::Code::Unimplemented,
             Code::Held => tonic::Code::Aborted,
-            Code::LeaseExpired | Code::Released | Code::StaleToken => tonic::Code::FailedPrecondition,
+            Code::LeaseExpired | Code::Released | Code::StaleToken | Code::ScopeMismatch => {
+                tonic::Code::FailedPrecondition
+            }
             Code::Gone => tonic::Code::OutOfRange,
             Code::Cancelled => tonic::Code::Cancelled,
             Code::Busy | Code::Unavailable => tonic::Code::Unavailable,
@@ -163,6 +169,8 @@ impl Denial {
                 Refusal::LeaseExpired => Code::LeaseExpired,
                 Refusal::Released => Code::Released,
                 Refusal::StaleToken { .. } => Code::StaleToken,
+                Refusal::ScopeMismatch(_) => Code::ScopeMismatch,
+                Refusal::TooLarge { .. } => Code::TooLarge,
                 Refusal::Cancelled => Code::Cancelled,
                 Refusal::Busy { .. } => Code::Busy,
                 Refusal::Unavailable { .. } => Code::Unavailable,
@@ -221,6 +229,10 @@ impl Denial {
                 Refusal::Released => "it was yours and was released, closed or broken: acquire again".into(),
                 Refusal::StaleToken { .. } => {
                     "owner, lease, token and lock do not belong together, or no live lease has this token".into()
+                }
+                Refusal::ScopeMismatch(what) => Cow::Borrowed(what),
+                Refusal::TooLarge { what, bytes_max } => {
+                    format!("{what} would be too large: it has at most {bytes_max} bytes").into()
                 }
                 Refusal::Cancelled => {
                     "the request was taken back, or a newer attempt of it is answered instead".into()

@@ -2,7 +2,8 @@
 //! only in a lease and in a session, towards whoever asked for them.
 
 use leasehold_state_machine::answer::{
-    Answer, EndedView, HolderView, LeaseView, SessionRow, SessionView, Snapshot, WaiterView,
+    Answer, EndedView, FileView, HolderView, LeaseView, SessionRow, SessionView, Snapshot, WaiterView,
+    Written,
 };
 use leasehold_state_machine::words::Metadata;
 use serde::{Serialize, Serializer};
@@ -26,6 +27,15 @@ pub fn render(answer: &Answer) -> Vec<u8> {
         Answer::Closed => to_json(&ClosedJson { closed: true }),
         Answer::Sessions { sessions, next_cursor, seq: _ } => to_json(&SessionsJson {
             sessions: sessions.iter().map(SessionRowJson::from).collect(),
+            next_cursor: next_cursor.as_deref(),
+        }),
+        Answer::Wrote(Written { offset, length, size }) => {
+            to_json(&WroteJson { offset: *offset, length: *length, size: *size })
+        }
+        Answer::Deleted => to_json(&DeletedJson { deleted: true }),
+        Answer::File(view) => to_json(&FileJson::from(view)),
+        Answer::Files { files, next_cursor } => to_json(&FilesJson {
+            files: files.iter().map(FileJson::from).collect(),
             next_cursor: next_cursor.as_deref(),
         }),
     }
@@ -278,4 +288,48 @@ impl Serialize for MetadataJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.entries())
     }
+}
+
+#[derive(Serialize)]
+struct WroteJson {
+    offset: u64,
+    length: u64,
+    size: u64,
+}
+
+#[derive(Serialize)]
+struct DeletedJson {
+    deleted: bool,
+}
+
+#[derive(Serialize)]
+struct FileJson<'a> {
+    name: &'a str,
+    size: u64,
+    inode: u64,
+    fencing_token: u64,
+    created_at: Timestamp,
+    written_at: Timestamp,
+    version: u64,
+}
+
+impl<'a> From<&'a FileView> for FileJson<'a> {
+    fn from(view: &'a FileView) -> Self {
+        FileJson {
+            name: view.name.text(),
+            size: view.size,
+            inode: view.number,
+            fencing_token: view.token,
+            created_at: Timestamp(view.created_wall_ms),
+            written_at: Timestamp(view.written_wall_ms),
+            version: view.version,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FilesJson<'a> {
+    files: Vec<FileJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<&'a str>,
 }
