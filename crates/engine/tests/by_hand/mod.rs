@@ -2,15 +2,18 @@
 //! There are no threads and no sleeps here: time passes when a test says so.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Batch, Engine, EngineOptions, Metrics, Notice, Reading, Recovered, Replay, Restored, Told,
+    Batch, Engine, EngineOptions, FileChange, Metrics, Notice, Reading, Recovered, Replay, Restored, Told,
 };
+use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::Fold;
 use leasehold_state_machine::answer::{Answer, LeaseView, Outcome, Refusal};
-use leasehold_state_machine::command::{Acquire, Attachment, Command, Proof, Renew, Request};
+use leasehold_state_machine::command::{Acquire, Attachment, Command, Proof, Renew, Request, WriteFile};
+use leasehold_state_machine::event::Seq;
+use leasehold_state_machine::file::{FileBytes, FileName, Offset};
 use leasehold_state_machine::ids::{HashKey, Secret};
 use leasehold_state_machine::limits::Limits;
 use leasehold_state_machine::resource::Resource;
@@ -35,6 +38,11 @@ pub struct Server {
     /// What would be found after a crash.
     pub disk: Vec<Vec<u8>>,
     in_flight: Option<Batch>,
+    pub files: DiskStore<MemoryDisk>,
+    /// Whether bytes are in their files as soon as they are durable.
+    pub files_are_prompt: bool,
+    /// Durable, and not yet in a file.
+    unapplied: VecDeque<(Seq, FileChange)>,
     boot: u8,
     booted_us: u64,
     pub wall_skew_ms: i64,
@@ -77,6 +85,9 @@ impl Server {
             disk_is_prompt: true,
             disk,
             in_flight: None,
+            files: DiskStore::new(MemoryDisk::new()),
+            files_are_prompt: true,
+            unapplied: VecDeque::new(),
             boot: 1,
             booted_us,
             wall_skew_ms: 0,
@@ -134,8 +145,26 @@ impl Server {
         let Some(batch) = self.in_flight.take() else { return false };
         self.disk.push(batch.payload);
         self.engine.durable(batch.last_seq, commit_us);
+        self.unapplied.extend(batch.changes);
+        while self.files_are_prompt && self.apply_one() {}
         self.hand_over();
         true
+    }
+
+    /// The oldest change that is durable gets into its file.
+    pub fn apply_one(&mut self) -> bool {
+        let Some((seq, change)) = self.unapplied.pop_front() else { return false };
+        change.apply(&self.files).unwrap();
+        self.engine.applied(seq);
+        self.hand_over();
+        true
+    }
+
+    /// What is in a file.
+    pub fn content(&self, number: u64) -> Vec<u8> {
+        let mut bytes = vec![0; self.files.length(number).unwrap().unwrap_or(0) as usize];
+        self.files.read(number, 0, &mut bytes).unwrap();
+        bytes
     }
 
     /// Time passes, with turns as often as a driver makes them.
@@ -190,6 +219,7 @@ impl Server {
     pub fn crash_with_disk(&mut self, disk: Vec<Vec<u8>>, restart: Restart, away_ms: u64) {
         self.disk = disk;
         self.in_flight = None;
+        self.unapplied.clear();
         self.true_us += away_ms * MS;
         if restart == Restart::OtherBoot {
             self.boot += 1;
@@ -299,6 +329,27 @@ pub fn renew(lease: &LeaseView) -> Command {
 
 pub fn release(lease: &LeaseView) -> Command {
     Command::Release(proof(lease))
+}
+
+pub fn append(lease: &LeaseView, name: &str, bytes: &[u8], id: Option<&str>) -> Command {
+    write(lease, name, Offset::End, bytes, id)
+}
+
+pub fn write(lease: &LeaseView, name: &str, offset: Offset, bytes: &[u8], id: Option<&str>) -> Command {
+    let id = id.map(|id| RequestId::parse(id).unwrap());
+    Command::WriteFile(WriteFile::new(file(name), offset, FileBytes::new(bytes), proof(lease), id))
+}
+
+pub fn delete(lease: &LeaseView, name: &str) -> Command {
+    Command::DeleteFile { name: file(name), proof: proof(lease), request_id: None }
+}
+
+pub fn stat(name: &str) -> Command {
+    Command::StatFile { name: file(name) }
+}
+
+pub fn file(name: &str) -> FileName {
+    FileName::parse(name).unwrap()
 }
 
 pub fn get(lock: &str) -> Command {
