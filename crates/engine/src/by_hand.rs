@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use leasehold_files::FileStore;
 use leasehold_journal::{Journal, StorageError};
 
 use crate::backlog::Batch;
@@ -20,6 +21,7 @@ use crate::secrets::Secrets;
 pub struct ByHand {
     desk: Desk,
     journal: Box<dyn Journal>,
+    files: Arc<dyn FileStore>,
     /// Kept, so that it need not be allocated for each turn.
     messages: VecDeque<Message>,
 }
@@ -34,9 +36,9 @@ impl ByHand {
         options: DriverOptions,
     ) -> (ByHand, Handle) {
         let metrics = engine.metrics().clone();
-        let shared = Arc::new(Shared::new(options.admission, metrics, clock, options.files));
+        let shared = Arc::new(Shared::new(options.admission, metrics, clock, &options.files));
         let desk = Desk::new(engine, shared.clone(), secrets, options.on_events, options.on_notice);
-        (ByHand { desk, journal, messages: VecDeque::new() }, Handle { shared })
+        (ByHand { desk, journal, files: options.files, messages: VecDeque::new() }, Handle { shared })
     }
 
     /// Takes in everything that was asked, does what is due at the clock's time, makes it durable, and lets go what may
@@ -81,7 +83,7 @@ impl ByHand {
         self.journal.append(&batch.payload)?;
         self.desk.engine.durable(batch.last_seq, 0);
         for (seq, change) in batch.changes {
-            change.apply(&*self.desk.shared.files)?;
+            change.apply(&*self.files)?;
             self.desk.engine.applied(seq);
         }
         Ok(())

@@ -56,7 +56,7 @@ pub fn start(
     options: DriverOptions,
 ) -> io::Result<Handle> {
     let files = options.files;
-    let shared = Arc::new(Shared::new(options.admission, engine.metrics().clone(), clock, files.clone()));
+    let shared = Arc::new(Shared::new(options.admission, engine.metrics().clone(), clock, &files));
     let limits = engine.limits();
     let storage = Storage::start(StorageParts {
         journal,

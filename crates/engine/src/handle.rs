@@ -1,7 +1,7 @@
 //! What the doors hold: asks the engine and waits for its word. Clones are cheap. Decides nothing but who gets in.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use leasehold_files::FileStore;
 use leasehold_journal::StorageError;
@@ -55,7 +55,8 @@ pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub short_of_room: AtomicBool,
     pub failure: watch::Sender<Option<Failure>>,
-    pub files: Arc<dyn FileStore>,
+    /// To read from. The threads that write have it, and give it up when they end.
+    pub files: Weak<dyn FileStore>,
     /// Whether requests are taken.
     pub open: AtomicBool,
     next_attachment: AtomicU64,
@@ -97,7 +98,7 @@ impl Shared {
         limits: AdmissionLimits,
         metrics: Arc<Metrics>,
         clock: Arc<dyn Clock>,
-        files: Arc<dyn FileStore>,
+        files: &Arc<dyn FileStore>,
     ) -> Shared {
         Shared {
             inbox: Inbox::default(),
@@ -106,7 +107,7 @@ impl Shared {
             clock,
             short_of_room: AtomicBool::new(false),
             failure: watch::Sender::new(None),
-            files,
+            files: Arc::downgrade(files),
             open: AtomicBool::new(true),
             next_attachment: AtomicU64::new(1),
         }

@@ -2,7 +2,7 @@
 //! Sees what is durable and nothing else.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::Weak;
 
 use leasehold_files::FileStore;
 use leasehold_journal::StorageError;
@@ -16,7 +16,7 @@ use crate::handle::{Handle, STOPPING};
 #[derive(Clone)]
 pub struct OpenFile {
     view: FileView,
-    files: Arc<dyn FileStore>,
+    files: Weak<dyn FileStore>,
 }
 
 /// Why bytes cannot be read.
@@ -24,6 +24,8 @@ pub struct OpenFile {
 pub enum ReadError {
     /// The file was deleted since.
     Gone,
+    /// The server has stopped since.
+    Stopped,
     /// The range lies beyond the size that the file had.
     BeyondTheEnd,
     /// The disk failed to give them.
@@ -34,6 +36,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::Gone => f.write_str("the file was deleted while it was read"),
+            ReadError::Stopped => f.write_str("the server is stopping"),
             ReadError::BeyondTheEnd => f.write_str("the file is not that long"),
             ReadError::Storage(error) => error.fmt(f),
         }
@@ -65,8 +68,11 @@ impl OpenFile {
         if end.is_none_or(|end| end > self.view.size) {
             return Err(ReadError::BeyondTheEnd);
         }
-        match self.files.read(self.view.number, offset, buffer) {
-            _ if buffer.is_empty() => Ok(()),
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let Some(files) = self.files.upgrade() else { return Err(ReadError::Stopped) };
+        match files.read(self.view.number, offset, buffer) {
             Ok(true) => Ok(()),
             Ok(false) => Err(ReadError::Gone),
             Err(error) => Err(ReadError::Storage(error)),
