@@ -26,7 +26,7 @@ use leasehold_state_machine::{Machine, Output};
 use crate::backlog::{Backlog, Batch};
 use crate::clock::Reading;
 use crate::horizon::HorizonPolicy;
-use crate::limits::{PIECE_EVENTS, SLOW_COMMIT_MS, SWEEP_LAG_MS, TURN_EVERY_US};
+use crate::limits::{PIECE_BYTES, PIECE_EVENTS, SLOW_COMMIT_MS, SWEEP_LAG_MS, TURN_EVERY_US};
 use crate::metrics::Metrics;
 use crate::notice::Notice;
 use crate::recovery::{Recovered, Restored, Resumption, resume};
@@ -342,7 +342,8 @@ impl Engine {
     fn decide(&mut self, request: Request) -> Option<Request> {
         let to = request.attachment;
         let may_wait = matches!(request.command, Command::Acquire(_));
-        let brings_bytes = matches!(request.command, Command::WriteFile(_));
+        let brings_bytes =
+            matches!(&request.command, Command::WriteFile(write) if write.bytes.len() >= PIECE_BYTES);
         let before = self.out.replies.len();
         let held_back = self.machine.decide(request, &mut self.out);
         if may_wait && held_back.is_none() && self.out.replies[before..].iter().all(|reply| reply.to != to) {

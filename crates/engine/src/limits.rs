@@ -20,6 +20,8 @@ pub const AWAY_DISAGREEMENT_US_MAX: u64 = 1_000_000;
 pub const BACKLOG_BYTES: usize = 4 << 20;
 /// Events decided at a time: after each such piece the backlog is measured.
 pub const PIECE_EVENTS: usize = 256;
+/// A write of this many bytes is such a piece by itself.
+pub const PIECE_BYTES: u64 = 16 << 10;
 /// No single event is longer than this, lists of numbers and bytes of files apart: metadata, name, owner, reason and their lengths.
 pub const EVENT_BYTES_MAX: usize = 8 << 10;
 /// A write to a file is no longer than this beside its bytes: name, lock, owner, request id.

@@ -167,6 +167,7 @@ async fn a_copy_made_while_files_are_written_holds_what_was_acknowledged_before(
         }
         let before = rounds.load(Ordering::SeqCst);
         let (data, target) = (data.clone(), home.path().join(format!("copy-{copy}")));
+        let rounds = rounds.clone();
         let copied = tokio::task::spawn_blocking(move || {
             let source = Folder::open_running(&data).unwrap();
             let folder = Folder::create_new(&target).unwrap();
@@ -175,7 +176,17 @@ async fn a_copy_made_while_files_are_written_holds_what_was_acknowledged_before(
                 folder.make_inside(FILES_FOLDER).unwrap(),
             );
             let done = backup_beside(&source, &folder, &mut |hold| {
-                leasehold_files::copy(&from, &to, hold).map(|_| ())
+                // Much happens before and after the files are copied.
+                let rounds_pass = |hold: &mut dyn FnMut() -> Result<(), StorageError>| {
+                    let until = rounds.load(Ordering::SeqCst) + 2;
+                    while rounds.load(Ordering::SeqCst) < until {
+                        hold()?;
+                    }
+                    Ok(())
+                };
+                rounds_pass(hold)?;
+                leasehold_files::copy(&from, &to, hold)?;
+                rounds_pass(hold)
             });
             done.unwrap();
             target

@@ -6,7 +6,7 @@ use std::io;
 use leasehold_journal::{Disk, DiskFile, StorageError};
 
 use crate::disk_store::number;
-use crate::limits::COPY_BYTES;
+use crate::limits::{COPY_BYTES, COPY_SYNC_BYTES};
 
 /// Copies all files to a directory, replacing those of an earlier try, and makes them durable. Calls `pulse` again and
 /// again. How many bytes were copied.
@@ -57,6 +57,9 @@ fn copy_one<S: Disk, T: Disk>(
         from.read_at(at, &mut buffer[..piece]).map_err(reading("read"))?;
         to.write_at(at, &buffer[..piece]).map_err(writing("write to"))?;
         at += piece as u64;
+        if at.is_multiple_of(COPY_SYNC_BYTES) {
+            to.sync().map_err(writing("sync"))?;
+        }
         pulse()?;
     }
     to.sync().map_err(writing("sync"))?;

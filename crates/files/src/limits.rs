@@ -13,3 +13,5 @@ pub const READ_TRIES: usize = 8;
 pub const STRIPES: usize = 256;
 /// Bytes copied at a time.
 pub const COPY_BYTES: usize = 1 << 20;
+/// Bytes of a copy after which it is synced, so that no sync takes long: whoever copies must look up often.
+pub const COPY_SYNC_BYTES: u64 = 16 << 20;
