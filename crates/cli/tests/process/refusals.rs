@@ -186,7 +186,7 @@ fn what_is_no_longer_there_is_lost() {
         assert_eq!(problem["code"], "lease_expired");
     }
     let output = server.ask(&["verify", "a", "--token", &token]);
-    refused(&output, 76, &["could not find token"]);
+    refused(&output, 76, &["is not good for a", &server.url()]);
 
     let kept = told(&server, &["acquire", "b", "--owner", "alice"]);
     let (id, token) = (kept["lease_id"].as_str().unwrap(), kept["fencing_token"].to_string());
