@@ -2,7 +2,6 @@
 //! it: an interrupt takes the request back, and what cannot be printed is released.
 
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::pin::pin;
 use std::time::Duration;
@@ -146,16 +145,19 @@ impl Acquire {
 
     /// A request that may have been carried out is named, so that it can be repeated.
     fn failure(&self, failed: &str, client: &Client, ask: &Ask, error: &Error) -> Failure {
-        let mut failure = self.asking.failure(failed, error);
-        if !error.outcome_is_known() {
-            let _ = write!(
-                failure.sentence,
-                "; repeat it with --owner {} --request-id {} to learn what came of it",
-                quoted(client.owner()),
-                quoted(ask.request_id.as_deref().unwrap_or_default()),
-            );
+        let failure = self.asking.failure(failed, error);
+        if error.outcome_is_known() {
+            return failure;
         }
-        failure
+        let (owner, request_id) = (client.owner(), ask.request_id.as_deref().unwrap_or_default());
+        let sentence = format!(
+            "{}; repeat it with --owner {} --request-id {} to learn what came of it",
+            failure.sentence,
+            quoted(owner),
+            quoted(request_id),
+        );
+        let named = [("owner_id", owner), ("request_id", request_id)];
+        Failure { problem: self.asking.problem(&sentence, error, &named), sentence, ..failure }
     }
 
     fn tell(&self, grant: &Grant) -> Result<Reader, Failure> {

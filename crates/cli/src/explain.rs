@@ -80,9 +80,10 @@ fn silence(unavailable: &Unavailable) -> String {
     format!("{met}{tried}; {next}{doubt}")
 }
 
-/// One line of JSON: the contract's code, the sentence's reason, and what belongs to the code.
-pub fn problem(sentence: &str, error: &Error) -> String {
-    let mut members = Map::new();
+/// One line of JSON: the contract's code, the sentence, what belongs to the code, and what else is to be named.
+pub fn problem(sentence: &str, error: &Error, named: &[(&str, &str)]) -> String {
+    let mut members: Map<String, Value> =
+        named.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("code", json!(code(error)));
     put("detail", json!(sentence));
