@@ -2,8 +2,8 @@
 //! it: an interrupt takes the request back, and what cannot be printed is released.
 
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -18,6 +18,9 @@ use crate::printing::{Reader, print};
 use crate::quote::quoted;
 use crate::shapes;
 use crate::status::{Failure, Status};
+
+/// How long an interrupted command still tries to leave the line in good order.
+const LEAVING_MAX: Duration = Duration::from_secs(3);
 
 /// Acquire a lease, and leave it to the caller to keep it
 ///
@@ -72,14 +75,17 @@ impl Acquire {
         let ask = self.ask()?;
         let runtime = runtime()?;
         let done = runtime.block_on(async {
-            let stop = interrupted()?;
-            let client = self.asking.connect(self.owner.owner.as_deref(), &failed).await?;
+            let mut stop = pin!(interrupted()?);
+            let client = tokio::select! {
+                connected = self.asking.connect(self.owner.owner.as_deref(), &failed) => connected?,
+                status = &mut stop => return Err(self.interrupted(status)),
+            };
             let grant = tokio::select! {
                 answered = self.asking.bounded(self.wait, client.acquire(ask.clone())) => {
                     answered.map_err(|error| self.failure(&failed, &client, &ask, &error))?
                 }
                 never = self.say_that_it_waits() => match never {},
-                status = stop => return Err(self.take_back(&client, &ask, status).await),
+                status = &mut stop => return Err(self.take_back(&client, &ask, status).await),
             };
             let told = self.tell(&grant);
             if !matches!(told, Ok(Reader::There)) {
@@ -122,30 +128,36 @@ impl Acquire {
     async fn take_back(&self, client: &Client, ask: &Ask, status: Status) -> Failure {
         let request_id = ask.request_id.as_deref().unwrap_or_default();
         let cancel = client.cancel(&self.lock, client.owner(), request_id);
-        match self.asking.bounded(Duration::ZERO, cancel).await {
-            Ok(_) => {
+        match tokio::time::timeout(LEAVING_MAX, cancel).await {
+            Ok(Ok(_)) => {
                 let sentence = format!("left the line for {}", visible(&self.lock));
                 self.asking.told_as("cancelled", Failure::new(status, sentence))
             }
-            Err(error) => {
-                let failed = format!("could not leave the line for {}", self.lock);
-                Failure { status, ..self.asking.failure(&failed, &error) }
-            }
+            // The server takes out whoever does not come back.
+            _ => self.interrupted(status),
         }
+    }
+
+    fn interrupted(&self, status: Status) -> Failure {
+        let sentence = format!("interrupted before {} was acquired", visible(&self.lock));
+        self.asking.told_as("cancelled", Failure::new(status, sentence))
     }
 
     /// A request that may have been carried out is named, so that it can be repeated.
     fn failure(&self, failed: &str, client: &Client, ask: &Ask, error: &Error) -> Failure {
-        let mut failure = self.asking.failure(failed, error);
-        if !error.outcome_is_known() {
-            let _ = write!(
-                failure.sentence,
-                "; repeat it with --owner {} --request-id {} to learn what came of it",
-                quoted(client.owner()),
-                quoted(ask.request_id.as_deref().unwrap_or_default()),
-            );
+        let failure = self.asking.failure(failed, error);
+        if error.outcome_is_known() {
+            return failure;
         }
-        failure
+        let (owner, request_id) = (client.owner(), ask.request_id.as_deref().unwrap_or_default());
+        let sentence = format!(
+            "{}; repeat it with --owner {} --request-id {} to learn what came of it",
+            failure.sentence,
+            quoted(owner),
+            quoted(request_id),
+        );
+        let named = [("owner_id", owner), ("request_id", request_id)];
+        Failure { problem: self.asking.problem(&sentence, error, &named), sentence, ..failure }
     }
 
     fn tell(&self, grant: &Grant) -> Result<Reader, Failure> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold_client::{Client, Error, Trouble, Unavailable};
+use leasehold_client::{Client, Error, Page, Trouble, Unavailable};
 use leasehold_server::auth;
 use leasehold_server::secret_file;
 use tokio::runtime::Runtime;
@@ -82,22 +82,54 @@ impl Asking {
         failed: &str,
         work: impl AsyncFnOnce(Client) -> Result<T, Error>,
     ) -> Result<T, Failure> {
+        self.ask_at_length(failed, async |client| self.bounded(Duration::ZERO, work(client)).await)
+    }
+
+    /// Connects, asks for as long as the work takes, and ends. The work sees to its own bounds.
+    pub fn ask_at_length<T>(
+        &self,
+        failed: &str,
+        work: impl AsyncFnOnce(Client) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
         let runtime = runtime()?;
         let done = runtime.block_on(async {
             let client = self.connect(None, failed).await?;
-            let answered = self.bounded(Duration::ZERO, work(client)).await;
-            answered.map_err(|error| self.failure(failed, &error))
+            work(client).await.map_err(|error| self.failure(failed, &error))
         });
         // A name that is still being looked up is not waited for.
         runtime.shutdown_background();
         done
     }
 
+    /// All rows of a list that comes in pages, each of which may take the time of one answer.
+    pub fn gather<T>(
+        &self,
+        failed: &str,
+        page: impl AsyncFn(&Client, Option<String>) -> Result<Page<T>, Error>,
+    ) -> Result<Vec<T>, Failure> {
+        self.ask_at_length(failed, async |client| {
+            let mut rows = Vec::new();
+            let mut cursor = None;
+            loop {
+                let found = self.bounded(Duration::ZERO, page(&client, cursor)).await?;
+                rows.extend(found.rows);
+                cursor = found.next_cursor;
+                if cursor.is_none() {
+                    return Ok(rows);
+                }
+            }
+        })
+    }
+
     /// How an error is told, in words or in JSON.
     pub fn failure(&self, failed: &str, error: &Error) -> Failure {
         let sentence = explain::sentence(failed, &self.server, error);
-        let problem = self.json.then(|| explain::problem(&sentence, error));
-        Failure { status: of_client(error), sentence, problem }
+        Failure { status: of_client(error), problem: self.problem(&sentence, error, &[]), sentence }
+    }
+
+    /// The error for programs, if one asks, with what else is to be named.
+    pub fn problem(&self, sentence: &str, error: &Error, named: &[(&str, &str)]) -> Option<String> {
+        self.json.then(|| explain::problem(sentence, error, named))
     }
 
     /// A failure before anything was asked, or of the asking itself; told under this code to programs.

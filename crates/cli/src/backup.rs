@@ -1,11 +1,14 @@
 //! `leasehold backup`: a copy of a server's data, running or not.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use leasehold_journal::{FILES_FOLDER, Folder, backup_beside};
+use serde_json::json;
 
+use crate::printing::print;
+use crate::quote::quoted;
+use crate::shapes::line;
 use crate::status::Failure;
 
 /// Copy a server's data to a new directory; the server may be running
@@ -17,6 +20,9 @@ pub struct Backup {
     /// The server's data directory
     #[arg(long, value_name = "DIR", env = "LEASEHOLD_DATA", default_value = leasehold_server::config::DATA)]
     data: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Backup {
@@ -33,16 +39,24 @@ impl Backup {
             }
             Ok(())
         })?;
-        let _ = writeln!(
-            std::io::stdout(),
-            "copied {} to {}: through record {}, {} bytes, verified\n\
-             to serve from it: leasehold serve --restored --data {}",
-            self.data.display(),
-            self.target.display(),
-            report.copy.last_index,
-            report.bytes + file_bytes,
-            self.target.display(),
-        );
-        Ok(())
+        let bytes = report.bytes + file_bytes;
+        let text = match self.json {
+            true => line(&json!({
+                "copied": self.data.display().to_string(),
+                "to": self.target.display().to_string(),
+                "through_record": report.copy.last_index,
+                "bytes": bytes,
+            })),
+            false => format!(
+                "copied {} to {}: through record {}, {} bytes, verified\n\
+                 to serve from it: leasehold serve --restored --data {}\n",
+                self.data.display(),
+                self.target.display(),
+                report.copy.last_index,
+                bytes,
+                quoted(&self.target.display().to_string()),
+            ),
+        };
+        print(&text).map(drop)
     }
 }

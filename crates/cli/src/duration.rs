@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold_client::Ttl;
+
 /// Reads a whole number and its unit.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let form = || format!("`{text}` is not a duration: write 500ms, 30s, 10m or 2h");
@@ -20,12 +22,16 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 
 /// A TTL: a duration, or one of the presets.
 pub fn parse_ttl(text: &str) -> Result<Duration, String> {
-    match text {
-        "short" => Ok(Duration::from_secs(10)),
-        "long" => Ok(Duration::from_secs(60)),
-        "batch" => Ok(Duration::from_secs(300)),
-        text => parse(text).map_err(|wrong| wrong + ", or short (10s), long (60s) or batch (300s)"),
-    }
+    let preset = match text {
+        "short" => Ttl::SHORT,
+        "long" => Ttl::LONG,
+        "batch" => Ttl::BATCH,
+        _ => Ttl::default(),
+    };
+    preset.duration().map_or_else(
+        || parse(text).map_err(|wrong| wrong + ", or short (10s), long (60s) or batch (300s)"),
+        Ok,
+    )
 }
 
 /// Whole milliseconds, as programs count.

@@ -61,22 +61,29 @@ fn after_end(ended: &Ended) -> &'static str {
 
 fn silence(unavailable: &Unavailable) -> String {
     let Unavailable { attempts, trouble, may_have_happened, .. } = unavailable;
-    let next = match trouble {
-        Trouble::Refused(_) => {
-            "start one with `leasehold serve`, or say where it is with --server or LEASEHOLD_SERVER"
+    let (met, next) = match trouble {
+        Trouble::Refused(detail) => (
+            format!("nobody listens there ({detail})"),
+            "start one with `leasehold serve`, or say where it is with --server or LEASEHOLD_SERVER",
+        ),
+        Trouble::NoSuchHost(detail) => {
+            (format!("there is no such host ({detail})"), "check --server or LEASEHOLD_SERVER")
         }
-        Trouble::Tls(_) => "an encrypted server is https://…, and --ca-file names whom to trust",
-        Trouble::NotServing(_) => "try again in a moment",
-        _ => "check --server or LEASEHOLD_SERVER",
+        Trouble::Tls(_) => {
+            (trouble.to_string(), "check whether it is http:// or https://, and whom --ca-file trusts")
+        }
+        Trouble::NotServing(_) => (trouble.to_string(), "try again in a moment"),
+        _ => (trouble.to_string(), "check --server or LEASEHOLD_SERVER, and whether the server runs"),
     };
-    let tried = if *attempts > 1 { format!(" (tried {attempts} times)") } else { String::new() };
+    let tried = if *attempts > 1 { format!(", {attempts} times") } else { String::new() };
     let doubt = if *may_have_happened { "; it may have been carried out all the same" } else { "" };
-    format!("{trouble}{tried}; {next}{doubt}")
+    format!("{met}{tried}; {next}{doubt}")
 }
 
-/// One line of JSON: the contract's code, the sentence's reason, and what belongs to the code.
-pub fn problem(sentence: &str, error: &Error) -> String {
-    let mut members = Map::new();
+/// One line of JSON: the contract's code, the sentence, what belongs to the code, and what else is to be named.
+pub fn problem(sentence: &str, error: &Error, named: &[(&str, &str)]) -> String {
+    let mut members: Map<String, Value> =
+        named.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("code", json!(code(error)));
     put("detail", json!(sentence));

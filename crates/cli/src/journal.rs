@@ -9,7 +9,10 @@ use leasehold_server::rfc3339::Timestamp;
 use leasehold_server::wire::event_line::{Told, event_line};
 use leasehold_state_machine::codec::{BootId, Stamp, read_batch};
 use leasehold_state_machine::event::{Event, Seq};
+use serde_json::{Value, json};
 
+use crate::printing::print;
+use crate::shapes::line;
 use crate::status::{Failure, Status};
 
 /// Look into the data of a stopped server
@@ -19,6 +22,9 @@ pub enum Journal {
     Check {
         #[command(flatten)]
         from: From,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print every record's time and events, without secrets
     Dump {
@@ -40,17 +46,45 @@ pub struct From {
 impl Journal {
     pub fn run(self) -> Result<(), Failure> {
         match self {
-            Journal::Check { from } => check(&from),
+            Journal::Check { from, json } => check(&from, json),
             Journal::Dump { from, json } => dump(&from, json),
         }
     }
 }
 
-fn check(from: &From) -> Result<(), Failure> {
+fn check(from: &From, json: bool) -> Result<(), Failure> {
     let folder = Folder::open_stopped(&from.data)?;
     let Some(report) = leasehold_journal::check(&folder)? else { return Err(nothing_there(from)) };
-    let _ = io::stdout().write_all(describe(&report).as_bytes());
-    Ok(())
+    print(&if json { line(&shape(&report)) } else { describe(&report) }).map(drop)
+}
+
+fn shape(report: &Report) -> Value {
+    let segments: Vec<Value> = report
+        .segments
+        .iter()
+        .map(|segment| {
+            json!({
+                "path": segment.path,
+                "first_record": segment.first_index,
+                "records": segment.records,
+                "used_bytes": segment.used_bytes,
+                "bytes": segment.bytes,
+            })
+        })
+        .collect();
+    json!({
+        "sound": true,
+        "snapshot": report.snapshot.as_ref().map(|snapshot| json!({
+            "path": snapshot.path,
+            "through_record": snapshot.index,
+            "bytes": snapshot.bytes,
+        })),
+        "segments": segments,
+        "records": report.records,
+        "last_record": report.last_index,
+        "torn": report.torn.as_ref().map(|torn| json!({"path": torn.path, "offset": torn.offset})),
+        "leftovers": report.leftovers,
+    })
 }
 
 fn describe(report: &Report) -> String {
@@ -113,11 +147,7 @@ impl<W: Write> Printer<W> {
         match entry {
             Entry::Snapshot { path, index, .. } => {
                 let told = match self.json {
-                    true => writeln!(
-                        self.out,
-                        "{}",
-                        serde_json::json!({"snapshot": path, "through_record": index})
-                    ),
+                    true => writeln!(self.out, "{}", json!({"snapshot": path, "through_record": index})),
                     false => writeln!(self.out, "snapshot {path} through record {index}"),
                 };
                 self.keep(told)
@@ -160,7 +190,7 @@ impl<W: Write> Printer<W> {
         let boot = u128::from_be_bytes(*boot_id);
         let Stamp { raw_us, wall_ms, wall_trusted } = *stamp;
         if self.json {
-            let line = serde_json::json!({
+            let line = json!({
                 "record": index,
                 "boot_id": format!("{boot:032x}"),
                 "raw_us": raw_us,

@@ -14,6 +14,9 @@ use crate::shapes;
 use crate::status::Failure;
 use crate::table::{Cell, Side, Table};
 
+/// As many rows as a server gives at once.
+pub const PAGE_ROWS: u32 = 1000;
+
 /// List what is held and waited for, the next to end first
 ///
 /// Locks that are only waited for come last. What overlaps has a row of its own.
@@ -40,23 +43,9 @@ pub struct Ls {
 impl Ls {
     pub fn run(self) -> Result<(), Failure> {
         let prefix = self.named.unwrap_or(self.prefix);
-        let mut locks = self.asking.ask("could not list the locks", async |client| {
-            let mut locks = Vec::new();
-            let mut cursor = None;
-            loop {
-                let filter = ListFilter {
-                    prefix: prefix.clone(),
-                    owner: self.owner.clone(),
-                    limit: Some(PAGE_ROWS),
-                    cursor,
-                };
-                let page = client.list(filter).await?;
-                locks.extend(page.rows);
-                cursor = page.next_cursor;
-                if cursor.is_none() {
-                    return Ok(locks);
-                }
-            }
+        let mut locks = self.asking.gather("could not list the locks", async |client, cursor| {
+            let (prefix, owner) = (prefix.clone(), self.owner.clone());
+            client.list(ListFilter { prefix, owner, limit: Some(PAGE_ROWS), cursor }).await
         })?;
         locks.sort_by(sooner);
         print(&match self.asking.json {
@@ -70,9 +59,6 @@ impl Ls {
         .map(drop)
     }
 }
-
-/// As many as a server gives at once.
-const PAGE_ROWS: u32 = 1000;
 
 /// Holders of exactly this lock; a snapshot names what overlaps, too.
 fn own(lock: &Snapshot) -> impl Iterator<Item = &Holder> {

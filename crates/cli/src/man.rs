@@ -53,13 +53,17 @@ fn write_all(command: Command, folder: &Path) -> io::Result<usize> {
 
 /// A page: the name of its file, and its text.
 fn page(command: Command) -> (String, String) {
-    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    if command.get_name() != "leasehold" {
+        after += "\n\nSee also:\nleasehold(1), which explains the exit statuses";
+    }
     // Our own end follows, because examples and statuses must keep their lines.
-    let man = Man::new(command.after_help(Resettable::Reset)).manual("Leasehold");
+    let source = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.after_help(Resettable::Reset)).manual("Leasehold").source(source);
     let name = man.get_filename();
     let mut text = Vec::new();
     // Writing to memory does not fail.
-    let _ = man.render(&mut text).and_then(|()| ending(&after).to_writer(&mut text));
+    let _ = man.render(&mut text).and_then(|()| ending(after.trim_start()).to_writer(&mut text));
     (name, String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -6,6 +6,7 @@ use leasehold_client::SessionRow;
 use crate::asking::Asking;
 use crate::duration;
 use crate::get::pairs;
+use crate::ls::PAGE_ROWS;
 use crate::paint::Paint;
 use crate::printing::print;
 use crate::shapes;
@@ -25,17 +26,8 @@ pub struct Sessions {
 
 impl Sessions {
     pub fn run(self) -> Result<(), Failure> {
-        let mut rows = self.asking.ask("could not list the sessions", async |client| {
-            let mut rows = Vec::new();
-            let mut cursor = None;
-            loop {
-                let page = client.sessions(None, cursor).await?;
-                rows.extend(page.rows);
-                cursor = page.next_cursor;
-                if cursor.is_none() {
-                    return Ok(rows);
-                }
-            }
+        let mut rows = self.asking.gather("could not list the sessions", async |client, cursor| {
+            client.sessions(Some(PAGE_ROWS), cursor).await
         })?;
         rows.sort_by(|a: &SessionRow, b| (a.expires_in, &a.owner_id).cmp(&(b.expires_in, &b.owner_id)));
         print(&match self.asking.json {

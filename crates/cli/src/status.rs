@@ -210,3 +210,39 @@ impl From<ServeError> for Failure {
         Failure::new(status, error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use leasehold_client::{Ended, Held, Trouble, Unavailable};
+
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_the_status_of_the_contract() {
+        let (detail, retry_after) = (String::new(), Duration::ZERO);
+        let held = Held { lock: String::new(), holders: Vec::new(), waiters: Vec::new(), retry_after };
+        let trouble = Trouble::Refused(String::new());
+        let unavailable =
+            Unavailable { server: String::new(), attempts: 1, trouble, may_have_happened: false };
+        for (error, number) in [
+            (Error::Invalid { field: String::new(), detail: detail.clone() }, 64),
+            (Error::ServerUnavailable(Box::new(unavailable)), 69),
+            (Error::Unexpected { detail: detail.clone() }, 70),
+            (Error::Held(Box::new(held)), 75),
+            (Error::Busy { detail: detail.clone(), retry_after }, 75),
+            (Error::Cancelled, 75),
+            (Error::Ended(Ended::Expired), 76),
+            (Error::Ended(Ended::Released), 76),
+            (Error::Ended(Ended::Lost), 76),
+            (Error::Ended(Ended::Stale), 76),
+            (Error::NotFound { detail: detail.clone() }, 76),
+            (Error::Gone, 76),
+            (Error::NotAllowed { detail }, 77),
+        ] {
+            assert_eq!(ExitCode::from(of_client(&error)), ExitCode::from(number), "{error:?}");
+        }
+        assert_eq!(ExitCode::from(Status::signalled(2)), ExitCode::from(130));
+    }
+}

@@ -2,13 +2,14 @@
 //! resource itself keeps a late writer out.
 
 use clap::Args;
+use leasehold_client::Error;
 
 use crate::asking::Asking;
 use crate::duration;
-use crate::paint::Paint;
+use crate::paint::{Paint, visible};
 use crate::printing::print;
 use crate::shapes;
-use crate::status::Failure;
+use crate::status::{Failure, Status};
 
 /// Say whether a live lease with this token covers a lock
 ///
@@ -33,8 +34,19 @@ pub struct Verify {
 impl Verify {
     pub fn run(self) -> Result<(), Failure> {
         let Verify { lock, token, asking } = &self;
-        let failed = format!("could not find token {token} good for {lock}");
-        let left = asking.ask(&failed, async |client| client.verify(lock, *token).await)?;
+        let failed = format!("could not verify token {token} of {lock}");
+        let left = asking.ask(&failed, async |client| match client.verify(lock, *token).await {
+            Err(Error::Ended(_)) => Ok(None),
+            answered => answered.map(Some),
+        })?;
+        let Some(left) = left else {
+            let sentence = format!(
+                "token {token} is not good for {}: at {} no live lease with it covers that lock",
+                visible(lock),
+                asking.server
+            );
+            return Err(asking.told_as("stale_token", Failure::new(Status::Lost, sentence)));
+        };
         print(&match asking.json {
             true => shapes::valid(left),
             false => format!(

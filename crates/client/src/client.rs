@@ -214,19 +214,23 @@ impl ClientBuilder {
 
     /// Connects. Must be called inside a Tokio runtime, which the client then belongs to.
     pub async fn connect(self) -> Result<Client, Error> {
+        let wire = Arc::new(Grpc::new(self.destination()?)?);
+        let clock = self.clock.unwrap_or_else(|| Arc::new(BootClock));
+        let owner = self.owner.unwrap_or_else(default_owner);
+        let client = Client::over(wire, clock, Random::from_system(), self.policy, owner);
+        client.greet().await?;
+        Ok(client)
+    }
+
+    /// Where to connect to, and how.
+    pub(crate) fn destination(&self) -> Result<Destination, Error> {
         let address = Address::parse(&self.server, self.ca_pem.is_some())?;
         let tls = match address.secure {
             true => Some(tls::config(self.ca_pem.as_deref())?),
             false => None,
         };
         let authorization = self.token.as_deref().map(bearer).transpose()?;
-        let within = self.policy.attempt_timeout;
-        let wire = Arc::new(Grpc::new(Destination { address, tls, authorization, within })?);
-        let clock = self.clock.unwrap_or_else(|| Arc::new(BootClock));
-        let owner = self.owner.unwrap_or_else(default_owner);
-        let client = Client::over(wire, clock, Random::from_system(), self.policy, owner);
-        client.greet().await?;
-        Ok(client)
+        Ok(Destination { address, tls, authorization, within: self.policy.attempt_timeout })
     }
 }
 

@@ -36,13 +36,28 @@ pub(crate) async fn connect(
     tls: Option<&Arc<ClientConfig>>,
     within: Duration,
 ) -> Result<(Sender, Arc<Handle>), Trouble> {
+    let (stream, handle) = dial(address, tls, within).await?;
+    Ok((converse(stream).await?, handle))
+}
+
+/// Bytes in both directions.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Connects within this time, and says nothing but what TLS needs.
+pub(crate) async fn dial(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    within: Duration,
+) -> Result<(Box<dyn Stream>, Arc<Handle>), Trouble> {
     let by = Instant::now() + within;
     let stream = reach(address, by, within).await?;
     // Groups are whole when they are sent: waiting to fill a packet would only delay them.
     stream.set_nodelay(true).map_err(|error| Trouble::Broken(error.to_string()))?;
     let (socket, handle) = Socket::new(stream);
-    let sender = match tls {
-        None => converse(socket).await,
+    let stream: Box<dyn Stream> = match tls {
+        None => Box::new(socket),
         Some(config) => {
             let secured = secure(socket, &handle, address, config);
             let secured = timeout_at(by, secured).await.unwrap_or_else(|_| {
@@ -50,10 +65,10 @@ pub(crate) async fn connect(
                     format!("{} did not answer the TLS handshake in {within:?}", address.authority());
                 Err(Trouble::Silence(detail))
             });
-            converse(secured?).await
+            Box::new(secured?)
         }
     };
-    Ok((sender?, handle))
+    Ok((stream, handle))
 }
 
 /// A TCP connection to one of the host's addresses, tried in turn, each with its share of the time.

@@ -86,7 +86,7 @@ impl Grpc {
     }
 
     /// The connection that is there, or a new one.
-    async fn pipe(&self) -> Result<(u64, Pipe), Failed> {
+    pub async fn pipe(&self) -> Result<(u64, Pipe), Failed> {
         if let Some(open) = self.open_pipe() {
             return Ok(open);
         }
@@ -117,7 +117,7 @@ impl Grpc {
         }
     }
 
-    fn locks(&self, pipe: &Pipe) -> LocksClient<Pipe> {
+    pub fn locks(&self, pipe: &Pipe) -> LocksClient<Pipe> {
         LocksClient::with_origin(pipe.clone(), self.origin.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }

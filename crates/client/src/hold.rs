@@ -91,7 +91,6 @@ pub(crate) struct Hold {
 
 struct Belief {
     keeper: Keeper,
-    ttl_us: u64,
     /// How it ended. The first reason stays.
     ended: Option<Ended>,
     given_back: bool,
@@ -114,7 +113,7 @@ impl Hold {
         operations: Operations,
         nudge: Arc<Notify>,
     ) -> Hold {
-        let belief = Belief { keeper, ttl_us: 0, ended: None, given_back: false };
+        let belief = Belief { keeper, ended: None, given_back: false };
         Hold {
             claim,
             clock,
@@ -180,11 +179,7 @@ impl Hold {
         let mut belief = self.lock();
         let heard_us = self.clock.now_us();
         let confirmed = match belief.look(heard_us) {
-            Ok(_) => {
-                let answer = promise.confirmation(sent_us, heard_us);
-                belief.ttl_us = answer.ttl_us;
-                belief.keeper.confirm(answer)
-            }
+            Ok(_) => belief.keeper.confirm(promise.confirmation(sent_us, heard_us)),
             Err(_) => Confirmed::Lost,
         };
         self.unlock(belief);
@@ -256,16 +251,16 @@ impl Hold {
 
     /// Its time to live, as the server has it.
     pub fn ttl(&self) -> Duration {
-        Duration::from_micros(self.lock().ttl_us)
+        Duration::from_micros(self.lock().keeper.ttl_us())
     }
 
-    /// By when its holder must have stopped: the half of the TTL that is left at a loss, less a margin for clocks that
-    /// differ. Now, if the server has ended it.
+    /// By when its holder must have stopped: a third of the TTL after the loss, which leaves a sixth for clocks that differ.
+    /// Now, if the server has ended it.
     pub fn stop_by_us(&self) -> u64 {
         let belief = self.lock();
         match belief.ended {
             None | Some(Ended::Lost | Ended::Broken(_)) => {
-                belief.keeper.until_us().map_or(0, |until_us| until_us + belief.ttl_us * 3 / 8)
+                belief.keeper.until_us().map_or(0, |until_us| until_us + belief.keeper.ttl_us() / 3)
             }
             Some(_) => 0,
         }
@@ -274,7 +269,7 @@ impl Hold {
     /// When the server would end it, if nothing renewed it: half a TTL past its loss.
     pub fn runs_out_us(&self) -> u64 {
         let belief = self.lock();
-        belief.keeper.until_us().unwrap_or_else(|| self.clock.now_us()) + belief.ttl_us / 2
+        belief.keeper.until_us().unwrap_or_else(|| self.clock.now_us()) + belief.keeper.ttl_us() / 2
     }
 
     /// Gives it back. Only the first call of this and [`Hold::let_go`] has anything to send.

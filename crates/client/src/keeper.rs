@@ -154,7 +154,6 @@ impl Keeper {
         if self.look(heard_us) == Standing::Lost {
             return Confirmed::Lost;
         }
-        self.ttl_us = ttl_us;
         // The decision was made before it was heard, so that no honest answer reaches further than this.
         let until_us = (sent_us + answer.stop_after_us).min(heard_us + ttl_us / 2);
         let first = self.until_us.is_none();
@@ -163,12 +162,14 @@ impl Keeper {
             && heard_us - sent_us > ttl_us.saturating_mul(WAIT_TTLS_MAX);
         if until_us <= heard_us || waited_long {
             if first {
+                self.ttl_us = ttl_us;
                 self.seek_until_us = self.seek_until_us.min(heard_us + ttl_us);
                 self.renew_at_us = self.renew_at_us.min(heard_us);
             }
             return self.until_us.map_or(Confirmed::AskAgain, Confirmed::Until);
         }
         if first || self.until_us.is_some_and(|known_us| until_us >= known_us) {
+            self.ttl_us = ttl_us;
             self.until_us = Some(until_us);
             self.renew_at_us = match self.renewal {
                 Renewal::Timetable => sent_us + answer.renew_after_us,
@@ -231,6 +232,11 @@ impl Keeper {
     /// Up to when it is believed.
     pub fn until_us(&self) -> Option<u64> {
         self.until_us
+    }
+
+    /// The TTL of the answer that it is believed by; 0 before the first.
+    pub fn ttl_us(&self) -> u64 {
+        self.ttl_us
     }
 }
 
@@ -304,6 +310,17 @@ mod tests {
         assert_eq!(keeper.confirm(answer(9_000_000, 10)), Confirmed::Until(21_000_000));
         assert_eq!(keeper.confirm(answer(8_000_000, 1_000_020)), Confirmed::Until(21_000_000));
         assert_eq!(keeper.step(9_000_030), Step::WaitUntil(17_000_000));
+    }
+
+    #[test]
+    fn an_older_answer_changes_no_timetable() {
+        let mut keeper = begun();
+        let older = Confirmation { ttl_us: 10 * TTL_US, ..answer(0, 12_000_000) };
+        assert_eq!(keeper.confirm(older), Confirmed::Until(13_000_000));
+        assert_eq!(keeper.ttl_us(), TTL_US);
+        keeper.renewal_sent(12_000_000);
+        assert_eq!(keeper.step(12_000_000), Step::WaitUntil(13_000_000));
+        assert_eq!(keeper.look(9_999_999), Standing::Safe { left_us: 3_000_001 });
     }
 
     #[test]

@@ -26,19 +26,23 @@ use crate::view::{Claim, Holder, Metadata};
 /// It can be acquired again after it has ended; each time it gets a new, higher token. Dropping it gives back what it holds,
 /// in the background.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), leasehold_client::Error> {
-/// use leasehold_client::{AcquireOptions, Client, Lease, Ttl};
+/// ```
+/// use leasehold_client::{AcquireOptions, Client, Error, Lease, Ttl};
 ///
-/// let client = Client::connect("127.0.0.1:7420").await?;
-/// let lease = Lease::new(&client, "nightly-report");
-/// if lease.acquire(Ttl::SHORT, AcquireOptions::default()).await? {
-///     println!("held with token {}", lease.token()?);
-///     lease.release().await?;
-/// } else if let Some(holder) = lease.holder().await? {
-///     println!("{} holds it", holder.owner_id);
+/// async fn report(client: &Client) -> Result<(), Error> {
+///     let lease = Lease::new(client, "nightly-report");
+///     if lease.acquire(Ttl::SHORT, AcquireOptions::default()).await? {
+///         println!("held with token {}", lease.token()?);
+///         lease.release().await?;
+///     } else if let Some(holder) = lease.holder().await? {
+///         println!("{} holds it", holder.owner_id);
+///     }
+///     Ok(())
 /// }
-/// # Ok(())
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// #     let server = leasehold_client::testing::Server::new();
+/// #     report(&server.client("me")).await
 /// # }
 /// ```
 pub struct Lease {

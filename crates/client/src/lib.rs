@@ -53,6 +53,8 @@ mod lock;
 
 mod leader;
 
+pub mod bare;
+
 #[cfg(feature = "testing")]
 pub mod testing;
 

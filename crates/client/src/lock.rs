@@ -89,15 +89,19 @@ impl LockOptions {
 
 /// A mutex between processes.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), leasehold_client::Error> {
-/// use leasehold_client::{Client, Lock, LockOptions, Ttl};
+/// ```
+/// use leasehold_client::{Client, Error, Lock, LockOptions, Ttl};
 ///
-/// let client = Client::connect("127.0.0.1:7420").await?;
-/// let guard = Lock::new(&client, "nightly-report").lock(Ttl::LONG, LockOptions::default()).await?;
-/// let token = guard.token()?;
-/// guard.run(async move { println!("alone, with token {token}") }).await?;
-/// guard.unlock().await
+/// async fn report(client: &Client) -> Result<(), Error> {
+///     let guard = Lock::new(client, "nightly-report").lock(Ttl::LONG, LockOptions::default()).await?;
+///     let token = guard.token()?;
+///     guard.run(async move { println!("alone, with token {token}") }).await?;
+///     guard.unlock().await
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// #     let server = leasehold_client::testing::Server::new();
+/// #     report(&server.client("me")).await
 /// # }
 /// ```
 pub struct Lock {

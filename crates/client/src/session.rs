@@ -47,17 +47,25 @@ impl SessionOptions {
 /// Clones, and the leases under it, share one session. It is closed when it is told so, or in the background when the last of
 /// them is dropped. When it is lost, everything under it is lost; a lease under it can also end alone, while it lives on.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), leasehold_client::Error> {
-/// use leasehold_client::{AcquireOptions, Client, Session, SessionOptions, Ttl};
+/// ```
+/// use leasehold_client::{AcquireOptions, Client, Error, Session, SessionOptions, Ttl};
 ///
-/// let client = Client::connect("127.0.0.1:7420").await?;
-/// let session = Session::open(&client, Ttl::SHORT, SessionOptions::default()).await?;
-/// let lease = session.lease("shard-7");
-/// if lease.acquire(Ttl::default(), AcquireOptions::default()).await? {
-///     println!("shard 7 is ours, with token {}", lease.token()?);
+/// async fn shards(client: &Client) -> Result<(), Error> {
+///     let session = Session::open(client, Ttl::SHORT, SessionOptions::default()).await?;
+///     let mut mine = Vec::new();
+///     for shard in 0..100 {
+///         let lease = session.lease(format!("shard-{shard}"));
+///         if lease.acquire(Ttl::default(), AcquireOptions::default()).await? {
+///             mine.push(lease);
+///         }
+///     }
+///     println!("{} shards are ours, with one heartbeat", mine.len());
+///     session.close().await
 /// }
-/// session.close().await
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// #     let server = leasehold_client::testing::Server::new();
+/// #     shards(&server.client("me")).await
 /// # }
 /// ```
 #[derive(Clone)]

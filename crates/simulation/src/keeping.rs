@@ -72,14 +72,12 @@ impl Client {
             return;
         };
         let Some(lease) = &mut task.lease else { return };
-        lease.ttl_us = terms.ttl_us;
-        let lease = *lease;
         let mut answer = terms.confirmation(sent_us, heard_us);
         match world.plant {
             Some(Plant::BeliefFromArrival) => answer.sent_us = heard_us,
             Some(Plant::BeliefFromRetry) => answer.sent_us = task.sent_us.max(sent_us),
             Some(Plant::BeliefToDeadline) => {
-                answer.stop_after_us += lease.ttl_us / 2;
+                answer.stop_after_us += terms.ttl_us / 2;
                 answer.ttl_us *= 2;
             }
             _ => {}
@@ -89,11 +87,13 @@ impl Client {
             task.keeper = Keeper::new(Renewal::Timetable);
             confirmed = task.keeper.confirm(answer);
         }
+        lease.ttl_us = task.keeper.ttl_us();
+        let stopping_us = lease.ttl_us * 35 / 100;
         let holder = invariants::Holder {
             token: lease.token,
             resource: task.wish.resource.clone(),
             mode: task.wish.mode,
-            stopping_us: lease.ttl_us * 35 / 100,
+            stopping_us,
             keeper: task.keeper.clone(),
             clock: self.clock,
         };
@@ -105,7 +105,7 @@ impl Client {
                 resource: task.wish.resource.clone(),
                 mode: task.wish.mode,
                 until_us: self.clock.real_us(until_us),
-                stopping_us: lease.ttl_us * 35 / 100,
+                stopping_us,
             };
             let verdict = world.watch.believes(world.now_us, belief);
             world.check(verdict);

@@ -29,6 +29,10 @@ fn a_running_server_is_copied_and_the_copy_serves() {
     drop(stop);
     assert!(writer.join().unwrap() > 0);
     assert_eq!(copy.status.code(), Some(0), "{}", stderr(&copy));
+    let told = stdout(&run(&["backup", &place.text("another"), "--data", &place.data(), "--json"]));
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["to"], place.text("another"));
+    assert!(told["through_record"].as_u64().unwrap() > 0, "{told}");
     assert!(stdout(&copy).contains("--restored"), "{}", stdout(&copy));
     server.stop();
 

@@ -116,6 +116,8 @@ fn the_manual_has_a_page_for_every_command() {
     let first = fs::read_to_string(place.path("pages/leasehold.1")).unwrap();
     assert!(first.contains(".SH \"EXIT STATUS\"") && first.contains(".SH EXAMPLES"), "{first}");
     assert_eq!(first, stdout(&run(&["man"])));
+    let one = fs::read_to_string(place.path("pages/leasehold-acquire.1")).unwrap();
+    assert!(one.contains("LEASEHOLD_SERVER") && one.contains("leasehold(1)"), "{one}");
     fs::write(place.path("file"), "").unwrap();
     let output = run(&["man", &place.text("file")]);
     assert_eq!(output.status.code(), Some(70), "{}", stderr(&output));

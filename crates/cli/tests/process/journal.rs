@@ -20,6 +20,10 @@ fn check_and_dump_tell_what_happened() {
     let check = run(&["journal", "check", "--data", &place.data()]);
     assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
     assert!(stdout(&check).starts_with("sound\n"), "{}", stdout(&check));
+    let report = stdout(&run(&["journal", "check", "--json", "--data", &place.data()]));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["sound"], &report["torn"]), (&json!(true), &Value::Null));
+    assert!(report["segments"][0]["records"].as_u64().unwrap() > 0, "{report}");
     let dump = stdout(&run(&["journal", "dump", "--data", &place.data()]));
     let token = lease["fencing_token"].to_string();
     for words in

@@ -4,10 +4,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::asking::told;
@@ -57,13 +57,19 @@ fn nobody() -> SocketAddr {
 #[test]
 fn no_server_is_said_by_every_command() {
     let url = format!("http://{}", nobody());
-    for command in COMMANDS {
-        let output = run(&[command, &["--server", &url]].concat());
-        refused(&output, 69, &["could not ", &url, "`leasehold serve`", "LEASEHOLD_SERVER"]);
-        let output = run(&[command, &["--server", &url, "--json"]].concat());
-        assert_eq!(output.status.code(), Some(69));
-        assert_eq!(problem(&output)["code"], "unavailable", "{command:?}");
-    }
+    // Each tries for a while; so all at once.
+    std::thread::scope(|scope| {
+        for command in COMMANDS {
+            let url = &url;
+            scope.spawn(move || {
+                let output = run(&[command, &["--server", url]].concat());
+                refused(&output, 69, &["could not ", url, "`leasehold serve`", "LEASEHOLD_SERVER"]);
+                let output = run(&[command, &["--server", url, "--json"]].concat());
+                assert_eq!(output.status.code(), Some(69));
+                assert_eq!(problem(&output)["code"], "unavailable", "{command:?}");
+            });
+        }
+    });
 }
 
 #[test]
@@ -95,11 +101,51 @@ fn a_server_that_is_not_one_is_given_up_in_bounded_time() {
 fn a_server_that_falls_silent_is_given_up_and_the_doubt_is_named() {
     let place = Place::new();
     let server = place.serve();
-    told(&server, &["get", "a"]);
-    server.signal(Signal::STOP);
-    let output = server.ask(&["acquire", "a", "--owner", "o", "--request-id", "r7", "--timeout", "3s"]);
-    server.signal(Signal::CONT);
-    refused(&output, 69, &["could not acquire a"]);
+    told(&server, &["acquire", "a", "--owner", "alice"]);
+    // It is in line when the server falls silent, so that nobody knows what comes of it.
+    for more in [&[][..], &["--json"]] {
+        let ask = ["acquire", "a", "--owner", "o", "--request-id", "r7", "--wait", "4s", "--timeout", "1s"];
+        let waiting = server.start(&[&ask[..], more].concat());
+        server.until_waiting("a", 1);
+        server.signal(Signal::STOP);
+        let output = waiting.wait_with_output().unwrap();
+        server.signal(Signal::CONT);
+        match more.len() {
+            0 => refused(&output, 69, &["could not acquire a", "may have been", "--owner o --request-id r7"]),
+            _ => {
+                let problem = problem(&output);
+                assert_eq!(
+                    (&problem["may_have_happened"], &problem["request_id"]),
+                    (&json!(true), &json!("r7"))
+                );
+            }
+        }
+        server.until_waiting("a", 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn who_is_interrupted_while_nobody_answers_ends_at_once() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let ask = ["acquire", "a", "--server", &url, "--timeout", "10m"];
+    let child = leasehold().args(ask).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _connection = silent.accept().unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    refused(&child.wait_with_output().unwrap(), 130, &["interrupted before a was acquired"]);
+}
+
+#[test]
+fn what_cannot_be_printed_is_said_and_given_back() {
+    let place = Place::new();
+    let server = place.serve();
+    for command in [&["acquire", "a"][..], &["get", "a"], &["ls"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = server.environment(leasehold().args(command)).stdout(full).output().unwrap();
+        refused(&output, 70, &["cannot print"]);
+    }
+    assert_eq!(server.client().get_lock("a")["state"], "free");
     server.stop();
 }
 
@@ -186,7 +232,7 @@ fn what_is_no_longer_there_is_lost() {
         assert_eq!(problem["code"], "lease_expired");
     }
     let output = server.ask(&["verify", "a", "--token", &token]);
-    refused(&output, 76, &["could not find token"]);
+    refused(&output, 76, &["is not good for a", &server.url()]);
 
     let kept = told(&server, &["acquire", "b", "--owner", "alice"]);
     let (id, token) = (kept["lease_id"].as_str().unwrap(), kept["fencing_token"].to_string());

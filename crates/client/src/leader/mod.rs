@@ -45,29 +45,32 @@ pub enum Next {
 ///
 /// The caller says what to do while leading, with the term's token and its signal, and what to do while following. When what
 /// leads returns, it has resigned: the next in line leads at once. When the lease is lost, [`Term::stopping`] fires at the
-/// safety window; what has not returned when an eighth of the TTL is left is dropped.
+/// safety window; what has not returned when a sixth of the TTL is left is dropped.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), leasehold_client::Error> {
-/// use leasehold_client::{Client, Leader, Next, Ttl};
+/// ```
+/// use leasehold_client::{Client, Error, Leader, Next, Ttl};
 ///
-/// let client = Client::connect("127.0.0.1:7420").await?;
-/// Leader::new(&client, "scheduler")
-///     .ttl(Ttl::SHORT)
-///     .value("10.0.0.7:8080")
-///     .run(
-///         |term| async move {
-///             println!("leading with token {:?}", term.token());
-///             term.stopping().cancelled().await;
-///             Next::Again
-///         },
-///         |mut following| async move {
-///             loop {
-///                 println!("following {:?}", following.changed().await);
-///             }
-///         },
-///     )
-///     .await
+/// async fn schedule(client: &Client) -> Result<(), Error> {
+///     let candidate = Leader::new(client, "scheduler").ttl(Ttl::SHORT).value("10.0.0.7:8080");
+///     candidate
+///         .run(
+///             |term| async move {
+///                 println!("leading with token {:?}", term.token());
+///                 // Work until `term.stopping()` fires. Returning is resigning.
+///                 Next::Stop
+///             },
+///             |mut following| async move {
+///                 loop {
+///                     println!("following {:?}", following.changed().await);
+///                 }
+///             },
+///         )
+///         .await
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// #     let server = leasehold_client::testing::Server::new();
+/// #     schedule(&server.client("me")).await
 /// # }
 /// ```
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 //!
 //! It is not a mock. Behind [`Server`] runs the engine of the real server, and what its clients are told is what they would
 //! be told over the network, word for word. [`Server::client`] gives clients like any other: the program under test cannot
-//! tell the difference. Time stands still until the test lets it pass with [`TestClock::advance`]; then everything that is
-//! due happens, each thing at exactly its own moment.
+//! tell the difference. Time stands still until the test lets it pass: some time with [`TestClock::advance`], or as much as
+//! something takes with [`TestClock::wait_for`]. Then everything that is due happens, each thing at exactly its own moment.
 //!
 //! Add the feature to the dependencies for development, and keep it out of the program:
 //!

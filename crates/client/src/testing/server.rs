@@ -50,13 +50,21 @@ impl Server {
         self.machine.clock()
     }
 
-    /// A client of this server that goes by this owner, as in a process of its own: connected, with its own connection and
-    /// its own sense of time.
+    /// A client of this server that goes by this owner, as in a process of its own: with its own connection and its own
+    /// sense of time.
+    ///
+    /// # Panics
+    ///
+    /// Outside an async runtime.
     pub fn client(&self, owner: impl Into<String>) -> Client {
         self.client_with(owner, RetryPolicy::default())
     }
 
     /// The same, with another retry policy than usual.
+    ///
+    /// # Panics
+    ///
+    /// Outside an async runtime.
     pub fn client_with(&self, owner: impl Into<String>, retry: RetryPolicy) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let way = self.machine.lay_a_way();
