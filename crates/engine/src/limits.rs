@@ -60,6 +60,8 @@ pub const ROOM_LOOK_EVERY_MS: u64 = 1000;
 /// Bytes written since the last look after which it is looked at again: a small part of the reserve, so that no rate of
 /// writing outruns it.
 pub const ROOM_LOOK_EVERY_BYTES: u64 = 16 << 20;
+/// Writes to files are reckoned to take this much at least: a new file takes a block, however few bytes it has.
+pub const WRITE_ROOM_BYTES_MIN: usize = 4096;
 
 /// Threads that put bytes into files. Each file has its own among them, so that its writes keep their order; and a disk
 /// that is slow with one file is not so with all.

@@ -14,7 +14,8 @@ use leasehold_state_machine::event::Seq;
 
 use crate::appliers::{AppliedWord, Appliers, SayApplied};
 use crate::backlog::Batch;
-use crate::limits::{ROOM_LOOK_EVERY_BYTES, ROOM_LOOK_EVERY_MS};
+use crate::file_change::FileChange;
+use crate::limits::{ROOM_LOOK_EVERY_BYTES, ROOM_LOOK_EVERY_MS, WRITE_ROOM_BYTES_MIN};
 use crate::metrics::Metrics;
 use crate::replay::Replay;
 use crate::synced_fold::SyncedFold;
@@ -136,7 +137,8 @@ impl JournalThread {
                     self.journal.append(&batch.payload)?;
                     let commit_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
                     (self.say)(Word::Durable { last_seq: batch.last_seq, commit_us });
-                    let into_files: usize = batch.changes.iter().map(|(_, change)| change.len()).sum();
+                    let room = |change: &FileChange| change.len().max(WRITE_ROOM_BYTES_MIN);
+                    let into_files: usize = batch.changes.iter().map(|(_, change)| room(change)).sum();
                     self.room.written_bytes += (batch.payload.len() + into_files) as u64;
                     // Before the next look at the chores: whoever makes a snapshot finds these changes handed over.
                     self.appliers.hand_over(batch.changes);

@@ -20,7 +20,7 @@ pub trait Disk: Clone + Send + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renamings and removals durable.
     fn sync_folder(&self) -> io::Result<()>;
-    /// Bytes this user may still write to the disk.
+    /// Bytes this user may still write to the disk; 0 when it has nearly as many files as it can have.
     fn free_bytes(&self) -> io::Result<u64>;
     /// How to name a file, or with an empty name the directory, to a person.
     fn path(&self, name: &str) -> String;

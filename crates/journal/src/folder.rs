@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
 use crate::inventory::TEMPORARY;
+use crate::limits::{FILES_LEFT_MIN, FILES_LEFT_PART};
 
 /// The directory within a data directory in which fenced files' bytes are kept.
 pub const FILES_FOLDER: &str = "files";
@@ -285,7 +286,9 @@ impl Disk for Folder {
 
     fn free_bytes(&self) -> io::Result<u64> {
         let about = rustix::fs::statvfs(&*self.path)?;
-        Ok(about.f_bavail.saturating_mul(about.f_frsize))
+        // Some file systems have no fixed number of files; those that have are full when it is used up.
+        let files_left_min = FILES_LEFT_MIN.min(about.f_files / FILES_LEFT_PART);
+        Ok(if about.f_favail >= files_left_min { about.f_bavail.saturating_mul(about.f_frsize) } else { 0 })
     }
 
     fn path(&self, name: &str) -> String {

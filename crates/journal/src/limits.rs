@@ -36,3 +36,9 @@ pub const BACKUP_TRIES: u32 = 10;
 /// The next segment is prepared when the active one is filled to one part in this many: late enough that a small
 /// server never pays for it, early enough that zero-filling is done long before a busy one needs it.
 pub const PREPARE_AT_PART: u64 = 8;
+
+/// Files that a disk must be able to take for there to be room on it: more than can be under way between two looks.
+pub const FILES_LEFT_MIN: u64 = 32_768;
+
+/// On a small disk one part in this many of all its files does.
+pub const FILES_LEFT_PART: u64 = 16;
