@@ -17,6 +17,8 @@ use crate::wire::Trouble;
 const WAIT_MAX_US: u64 = 3_600_000_000;
 /// Who waits longer says so again some time before that is over.
 const WAIT_AGAIN_US: u64 = 3_000_000_000;
+/// No attempt is given less time.
+const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
 const RETURN_MIN_US: u64 = 250_000;
 const RETURN_MAX_US: u64 = 1_000_000;
@@ -76,7 +78,6 @@ pub(super) struct Entry {
     pub first_us: Option<u64>,
     /// Whether it counts among what the server has in flight on this stream.
     pub in_flight: bool,
-    pub ever_sent: bool,
     /// Whether an attempt ended without word of what came of it.
     pub uncertain: bool,
     pub answer: Option<oneshot::Sender<Result<Answered, Error>>>,
@@ -102,7 +103,6 @@ impl Entry {
             attempts: 0,
             first_us: None,
             in_flight: false,
-            ever_sent: false,
             uncertain: false,
             answer: None,
             position: None,
@@ -124,7 +124,7 @@ impl Entry {
     /// When to wonder about an attempt that is sent now.
     pub fn due_us(&self, now_us: u64) -> u64 {
         match self.stance {
-            Stance::Policy(policy) => now_us.saturating_add(us(policy.attempt_timeout)),
+            Stance::Policy(policy) => now_us.saturating_add(us(policy.attempt_timeout).max(TIMEOUT_MIN_US)),
             Stance::InLine { until_us } => {
                 // The server ends the wait; only if its word is lost does this end it.
                 let late_us = until_us.map(|until_us| until_us.saturating_add(GRACE_US));
@@ -134,8 +134,8 @@ impl Entry {
         }
     }
 
-    /// An attempt found no server, or lost it. `at_once`: the connection was good until now.
-    pub fn cut(&mut self, now_us: u64, at_once: bool, chance: u64) -> Next {
+    /// An attempt found no server, or lost it. Those in line come back at `return_us`.
+    pub fn cut(&mut self, now_us: u64, return_us: u64, chance: u64) -> Next {
         self.attempts += 1;
         self.settle_sent();
         let until_us = match self.stance {
@@ -143,8 +143,7 @@ impl Entry {
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
             Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, None, chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
-            Stance::InLine { .. } if at_once => now_us,
-            Stance::InLine { .. } => now_us + jittered_us(chance),
+            Stance::InLine { .. } => return_us,
         };
         self.place = Place::Cut { until_us };
         Next::On
@@ -158,7 +157,7 @@ impl Entry {
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
             Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, Some(after), chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
-            Stance::InLine { .. } => now_us + us(after).clamp(jittered_us(chance), RETURN_MAX_US),
+            Stance::InLine { .. } => now_us + us(after).clamp(return_us(chance), RETURN_MAX_US),
         };
         self.first_us = None;
         self.place = Place::Refused { until_us };
@@ -169,6 +168,16 @@ impl Entry {
     pub fn has_no_line(&self) -> bool {
         let placed = self.position.as_ref().is_some_and(|position| position.borrow().is_some());
         matches!(self.stance, Stance::InLine { .. }) && !placed
+    }
+
+    /// Whether it was told that its wait is over though much of it is left.
+    pub fn is_cut_short(&self, refusal: &v1::Error, now_us: u64) -> bool {
+        match self.stance {
+            Stance::InLine { until_us } if refusal.code == "held" => {
+                until_us.is_none_or(|until_us| now_us + RETURN_MAX_US < until_us)
+            }
+            _ => false,
+        }
     }
 
     /// Its stream is over.
@@ -204,7 +213,8 @@ impl Entry {
 /// How long after its end a wait is still expected to be answered.
 const GRACE_US: u64 = 2_000_000;
 
-fn jittered_us(chance: u64) -> u64 {
+/// How long after an attempt in vain those in line come back.
+pub(super) fn return_us(chance: u64) -> u64 {
     RETURN_MIN_US + chance % (RETURN_MAX_US - RETURN_MIN_US + 1)
 }
 

@@ -13,7 +13,7 @@ use leasehold_protocol::v1;
 use tokio::sync::{Notify, oneshot};
 
 use super::Answered;
-use super::book::{Book, Effects, Step, Verdict, silence};
+use super::book::{Book, Delivery, Effects, Step, Verdict, silence};
 use super::entry::Entry;
 use super::notices::Notices;
 use crate::clock::{Clock, Sleep};
@@ -161,13 +161,8 @@ impl Link {
     }
 
     fn carry_out(&self, effects: Effects) {
-        // Whoever has gone meanwhile need not be told.
-        for (answer, outcome) in effects.answers {
-            let _ = answer.send(outcome);
-        }
-        for (greeter, greeted) in effects.greeted {
-            let _ = greeter.send(greeted);
-        }
+        effects.answers.into_iter().for_each(Delivery::deliver);
+        effects.greetings.into_iter().for_each(Delivery::deliver);
         for ended in effects.ended {
             self.notices.tell(ended);
         }
@@ -207,13 +202,16 @@ impl Link {
                 biased;
                 opened = &mut opening => break opened,
                 () = look.next(self, due_us) => {
-                    // Whatever is silent now is so because there is no stream yet, and opening takes only so long.
+                    // Nothing is silent while there is no stream yet: how long opening takes is the wire's business.
                     self.with_book(|book, now_us, effects| book.check(now_us, effects));
                 }
             }
         };
         let failed = match opened {
-            Ok(conversation) => self.listen(conversation, look).await,
+            Ok(conversation) => {
+                self.with_book(|book, now_us, _| book.opened(now_us));
+                self.listen(conversation, look).await
+            }
             Err(failed) => Some(failed),
         };
         let failed = failed.unwrap_or_else(|| Failed::Trouble(silence(self.policy.attempt_timeout)));
@@ -233,7 +231,9 @@ impl Link {
                         if self.with_book(|book, now_us, effects| book.hear(group, now_us, effects)) {
                             self.outgoing.wake();
                         }
-                        continue;
+                        if !self.closing.load(Ordering::Acquire) {
+                            continue;
+                        }
                     }
                     Some(Err(failed)) => return Some(failed),
                     None => return Some(Failed::Trouble(Trouble::Broken("the stream ended".into()))),
@@ -270,6 +270,8 @@ impl Look {
             () = link.attendant.notified() => {}
             () = sleep => self.armed = None,
         }
+        // However often this is woken, others get their turn.
+        tokio::task::coop::consume_budget().await;
     }
 }
 
@@ -343,7 +345,7 @@ impl Future for Asking {
         let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
         self.over = true;
         // Nobody drops an answer but a book that is closed, which tells everybody before.
-        Poll::Ready(answer.unwrap_or_else(|_| Err(Error::Cancelled)))
+        Poll::Ready(answer.unwrap_or(Err(Error::Cancelled)))
     }
 }
 
