@@ -17,6 +17,7 @@ pub(super) use self::trouble::{Verdict, silence};
 use super::Answered;
 use super::entry::{Entry, Lane, Next, Place, Stance};
 use super::mark::{Mark, Marks};
+use super::reply::Reply;
 use crate::error::Error;
 use crate::random::Random;
 use crate::refusal::{self, Again};
@@ -70,7 +71,7 @@ struct Stream {
 /// What must be told to whom, once the book is closed again.
 #[derive(Default)]
 pub(super) struct Effects {
-    pub answers: Vec<Delivery<Result<Answered, Error>>>,
+    pub answers: Vec<Reply>,
     pub greetings: Vec<Delivery<Result<(), Failed>>>,
     pub ended: Vec<v1::Ended>,
 }
@@ -374,7 +375,7 @@ impl Book {
 
     /// An operation is over, and its number with it.
     fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
-        let Some(entry) = self.open.remove(&number) else { return };
+        let Some(mut entry) = self.open.remove(&number) else { return };
         self.marks.answered(number);
         if let What::Cancel(recalled) = entry.what {
             // Nothing comes of it any more, and it is not sent again.
@@ -382,14 +383,13 @@ impl Book {
                 self.marks.answered(recalled);
             }
         }
-        effects.answers.extend(entry.answer.map(|to| Delivery { to, what: outcome }));
+        effects.answers.extend(entry.reply(outcome));
     }
 
     /// An operation was tried often enough. What it may have begun is taken back.
     fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(&number) else { return };
-        let answer = entry.answer.take();
-        effects.answers.extend(answer.map(|to| Delivery { to, what: Err(error.clone()) }));
+        effects.answers.extend(entry.reply(Err(error.clone())));
         match entry.uncertain && matches!(entry.what, What::Acquire(_)) {
             true => self.recall(number),
             false => self.end(number, Err(error), effects),

@@ -8,6 +8,7 @@ use leasehold_protocol::v1::operation::What;
 use tokio::sync::{oneshot, watch};
 
 use super::Answered;
+use super::reply::{Begins, Reply};
 use crate::error::{Error, Unavailable};
 use crate::retry::RetryPolicy;
 use crate::view::us;
@@ -195,6 +196,20 @@ impl Entry {
             trouble,
             may_have_happened: self.uncertain && changes(&self.what),
         }))
+    }
+
+    /// What it begins, if it is carried out.
+    pub fn begins(&self) -> Begins {
+        match self.what {
+            What::Acquire(_) => Begins::Lease,
+            What::OpenSession(_) => Begins::Session,
+            _ => Begins::Nothing,
+        }
+    }
+
+    /// Its answer, if there is somebody to hear it.
+    pub fn reply(&mut self, outcome: Result<Answered, Error>) -> Option<Reply> {
+        Some(Reply { to: self.answer.take()?, outcome, begins: self.begins() })
     }
 
     /// The lock that it is about.

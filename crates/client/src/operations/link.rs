@@ -10,12 +10,14 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt};
 use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
 use super::Answered;
 use super::book::{Book, Delivery, Effects, Step, Verdict, silence};
-use super::entry::Entry;
+use super::entry::{Entry, Stance};
 use super::notices::Notices;
+use super::reply::Begins;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
 use crate::random::Random;
@@ -161,11 +163,20 @@ impl Link {
     }
 
     fn carry_out(&self, effects: Effects) {
-        effects.answers.into_iter().for_each(Delivery::deliver);
+        for reply in effects.answers {
+            if let Some(undo) = reply.deliver() {
+                self.undo(undo);
+            }
+        }
         effects.greetings.into_iter().for_each(Delivery::deliver);
         for ended in effects.ended {
             self.notices.tell(ended);
         }
+    }
+
+    /// Takes back what was begun for somebody who has gone.
+    fn undo(&self, what: What) {
+        self.ask(Entry::new(what, 0, Stance::Policy(self.policy)));
     }
 
     /// Opens and attends streams until the link is closed and everything is answered.
@@ -322,6 +333,7 @@ pub(super) struct Asking {
     link: Arc<Link>,
     number: u64,
     answer: oneshot::Receiver<Result<Answered, Error>>,
+    begins: Begins,
     over: bool,
 }
 
@@ -329,8 +341,15 @@ impl Asking {
     pub fn begin(link: &Arc<Link>, mut entry: Entry) -> Asking {
         let (answer, answered) = oneshot::channel();
         entry.answer = Some(answer);
+        let begins = entry.begins();
         let number = link.ask(entry);
-        Asking { link: Arc::clone(link), number, answer: answered, over: false }
+        Asking { link: Arc::clone(link), number, answer: answered, begins, over: false }
+    }
+
+    /// Goes on with it also when nobody waits for the answer any more.
+    pub fn insist(mut self) -> Asking {
+        self.over = true;
+        self
     }
 
     pub fn link(&self) -> &Link {
@@ -351,8 +370,19 @@ impl Future for Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        if !self.over {
-            self.link.forget(self.number);
+        if self.over {
+            return;
+        }
+        // The answer may have come meanwhile. One that comes from now on finds nobody, and is taken back by who brings it.
+        self.answer.close();
+        match self.answer.try_recv() {
+            Ok(Ok(answered)) => {
+                if let Some(undo) = self.begins.undo(answered.told) {
+                    self.link.undo(undo);
+                }
+            }
+            Ok(Err(_)) => {}
+            Err(_) => self.link.forget(self.number),
         }
     }
 }

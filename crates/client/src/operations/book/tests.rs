@@ -102,7 +102,7 @@ impl Stage {
 
     fn deliver(&mut self) {
         let effects = std::mem::take(&mut self.effects);
-        effects.answers.into_iter().for_each(Delivery::deliver);
+        effects.answers.into_iter().for_each(|reply| drop(reply.deliver()));
     }
 
     fn pass(&mut self, time_us: u64) {

@@ -90,10 +90,10 @@ impl Book {
     /// The server does not want us at all: whatever is open fails with its words.
     fn fail_all(&mut self, refusal: &v1::Error, effects: &mut Effects) {
         self.lanes.iter_mut().for_each(VecDeque::clear);
-        for (number, entry) in std::mem::take(&mut self.open) {
+        for (number, mut entry) in std::mem::take(&mut self.open) {
             self.marks.answered(number);
             let error = refusal::error(refusal.clone(), entry.lock());
-            effects.answers.extend(entry.answer.map(|to| Delivery { to, what: Err(error) }));
+            effects.answers.extend(entry.reply(Err(error)));
         }
     }
 
@@ -106,7 +106,7 @@ impl Book {
         for mut entry in std::mem::take(&mut self.open).into_values() {
             entry.settle_sent();
             let error = entry.unavailable(&self.server, trouble.clone());
-            effects.answers.extend(entry.answer.map(|to| Delivery { to, what: Err(error) }));
+            effects.answers.extend(entry.reply(Err(error)));
         }
     }
 
