@@ -18,4 +18,10 @@ mod trust;
 mod unreachable;
 mod watching;
 
+mod held_across_restart;
+mod leaders;
 mod leases;
+mod locks;
+mod loss;
+mod sessions;
+mod stopped;
