@@ -37,6 +37,8 @@ mod backup;
 mod journal;
 mod serve;
 
+mod load;
+
 mod completions;
 mod help;
 mod man;
@@ -67,6 +69,7 @@ enum Command {
     #[command(subcommand)]
     Journal(journal::Journal),
     Backup(backup::Backup),
+    Load(Box<load::Load>),
     Sim(leasehold_simulation::command::SimArgs),
     Completions(completions::Completions),
     Man(man::Manual),
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Journal(journal) => journal.run(),
         Command::Backup(backup) => backup.run(),
+        Command::Load(load) => load.run(),
         Command::Sim(sim) => return leasehold_simulation::command::run(sim),
         Command::Completions(completions) => completions.run(definition()),
         Command::Man(manual) => manual.run(definition()),

@@ -13,6 +13,7 @@ mod hostile;
 mod journal;
 mod kill;
 mod listing;
+mod load;
 mod refusals;
 mod secrets;
 mod sim;
