@@ -42,7 +42,7 @@ pub struct Asking {
 /// Who asks.
 #[derive(Args, Clone, Debug)]
 pub struct Owner {
-    /// Who asks, as others see it [default: user@host:pid]
+    /// Who asks, as others see it; user@host:pid unless given
     #[arg(long, value_name = "OWNER", env = "LEASEHOLD_OWNER")]
     pub owner: Option<String>,
 }
