@@ -465,3 +465,14 @@ fn no_number_is_marked_before_it_is_over() {
     assert_eq!(last[..], [waiting], "what was taken back is over");
     assert!(*through > 150);
 }
+
+#[test]
+fn a_wait_of_no_time_makes_one_attempt() {
+    let mut stage = Stage::welcome(8);
+    let (number, mut answer) = stage.ask(acquire("a"), Stance::InLine { until_us: Some(stage.now_us) });
+    // Whoever looks at the clock may be quicker than whoever sends.
+    assert_eq!(stage.check(), Verdict::Good);
+    assert_eq!(stage.sent(), [number]);
+    stage.hear(number, refusal("held", 1));
+    assert!(matches!(failed(&mut answer), Error::Held(_)));
+}

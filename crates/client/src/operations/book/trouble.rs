@@ -121,6 +121,7 @@ impl Book {
             return Verdict::Good;
         }
         let heard_us = self.stream.as_ref().map_or(0, |stream| stream.heard_us);
+        let welcome = self.stream.as_ref().is_some_and(|stream| stream.welcome);
         let mut overdue = Vec::new();
         let mut due_us = self.welcome_due_us();
         for (number, entry) in &mut self.open {
@@ -140,6 +141,8 @@ impl Book {
                     self.lanes[entry.lane as usize].push_back(*number);
                     u64::MAX
                 }
+                // There is a stream to take it: it makes its one attempt, however short its wait.
+                (Place::Queued, Stance::InLine { .. }) if welcome => u64::MAX,
                 (
                     Place::Cut { .. } | Place::Refused { .. } | Place::Queued,
                     Stance::InLine { until_us: Some(until_us) },
