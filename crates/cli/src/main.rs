@@ -21,11 +21,16 @@ mod shapes;
 
 mod asking;
 mod holding;
+mod under_lease;
+
+mod tenancy;
 
 mod acquire;
 mod break_lock;
 mod cancel;
+mod elect;
 mod get;
+mod lock;
 mod ls;
 mod release;
 mod renew;
@@ -55,6 +60,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Lock(Box<lock::LockCommand>),
+    Elect(Box<elect::Elect>),
     Acquire(acquire::Acquire),
     Renew(renew::Renew),
     Release(release::Release),
@@ -81,6 +88,9 @@ fn definition() -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(ended) = under_lease::inner_role(std::env::args_os()) {
+        return ended;
+    }
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -92,6 +102,8 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Lock(lock) => return ended(lock.run()),
+        Command::Elect(elect) => return ended(elect.run()),
         Command::Acquire(acquire) => acquire.run(),
         Command::Renew(renew) => renew.run(),
         Command::Release(release) => release.run(),
@@ -110,8 +122,13 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run(definition()),
         Command::Man(manual) => manual.run(definition()),
     };
+    ended(done.map(|()| Status::Success))
+}
+
+/// The exit status, with a sentence for what went wrong.
+fn ended(done: Result<Status, status::Failure>) -> ExitCode {
     match done {
-        Ok(()) => Status::Success.into(),
+        Ok(status) => status.into(),
         Err(failure) => {
             match failure.problem {
                 Some(problem) => eprintln!("{problem}"),

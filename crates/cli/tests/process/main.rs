@@ -14,6 +14,7 @@ mod journal;
 mod kill;
 mod listing;
 mod load;
+mod lock;
 mod refusals;
 mod secrets;
 mod sim;
