@@ -8,6 +8,7 @@
 mod churn;
 mod cycles;
 mod http;
+mod load;
 mod million;
 mod refusals;
 mod served;
@@ -29,15 +30,17 @@ fn main() -> ExitCode {
             ("--pairs", _) => pairs = args.next().and_then(|text| text.parse().ok()).unwrap_or(pairs),
             _ => {
                 eprintln!(
-                    "usage: leasehold-bench [--quick] [--only cycles|refusals|million|churn] [--pairs N]"
+                    "usage: leasehold-bench [--quick] [--only http|grpc|stream|refusals|million|churn] [--pairs N]"
                 );
                 return ExitCode::from(64);
             }
         }
     }
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    let parts: [(&str, &dyn Fn() -> Report); 4] = [
-        ("cycles", &|| cycles::report(quick)),
+    let parts: [(&str, &dyn Fn() -> Report); 6] = [
+        ("http", &|| cycles::report("http", quick)),
+        ("grpc", &|| cycles::report("grpc", quick)),
+        ("stream", &|| cycles::report("stream", quick)),
         ("refusals", &|| refusals::report(quick)),
         ("million", &|| million::report(if quick { 100_000 } else { 1_000_000 })),
         ("churn", &|| churn::report(if quick { pairs.min(200_000) } else { pairs })),

@@ -2,11 +2,20 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::http::Connection;
+
+/// The program that is measured, and that measures.
+pub fn program() -> Result<PathBuf, &'static str> {
+    std::env::current_exe()
+        .ok()
+        .and_then(|exe| Some(exe.parent()?.join("leasehold")))
+        .filter(|program| program.exists())
+        .ok_or("there is no leasehold beside this program: run `cargo build --release` first")
+}
 
 /// A running server; killed when dropped.
 pub struct Served {
@@ -20,12 +29,7 @@ pub struct Served {
 impl Served {
     /// Starts a server on these data, or in memory.
     pub fn start(data: Option<&Path>) -> Result<Served, String> {
-        let program = std::env::current_exe()
-            .ok()
-            .and_then(|exe| Some(exe.parent()?.join("leasehold")))
-            .filter(|program| program.exists())
-            .ok_or("there is no leasehold beside this program: run `cargo build --release` first")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(program()?);
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         match data {
             Some(data) => command.arg("--data").arg(data),

@@ -36,7 +36,7 @@ pub struct Acquire {
     /// What to lock: a NAME, path:/A/B, inode:N or range:N:FROM-TO
     #[arg(value_name = "LOCK")]
     lock: String,
-    /// How long it lives without a renewal: a duration, or short (10s), long (60s), batch (300s) [default: 30s]
+    /// How long it lives without a renewal: a duration, or short (10s), long (60s), batch (300s); 30s unless given
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl)]
     ttl: Option<Duration>,
     /// Stand in line for so long; without it, one attempt
@@ -48,7 +48,7 @@ pub struct Acquire {
     /// Attach KEY=VALUE for everybody to see; can be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = metadata::parse)]
     metadata: Vec<(String, String)>,
-    /// Make it safe to repeat: the same owner and id get the same lease [default: a random one]
+    /// Make it safe to repeat: the same owner and id get the same lease; a random one unless given
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Live by this session instead of one of its own

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold_client::{Client, Error, Page, Trouble, Unavailable};
+use leasehold_client::{Client, ClientBuilder, Error, Page, Trouble, Unavailable};
 use leasehold_server::auth;
 use leasehold_server::secret_file;
 use tokio::runtime::Runtime;
@@ -42,18 +42,15 @@ pub struct Asking {
 /// Who asks.
 #[derive(Args, Clone, Debug)]
 pub struct Owner {
-    /// Who asks, as others see it [default: user@host:pid]
+    /// Who asks, as others see it; user@host:pid unless given
     #[arg(long, value_name = "OWNER", env = "LEASEHOLD_OWNER")]
     pub owner: Option<String>,
 }
 
 impl Asking {
-    /// A connected client. `failed` says what cannot be done without: "could not acquire deploy".
-    pub async fn connect(&self, owner: Option<&str>, failed: &str) -> Result<Client, Failure> {
+    /// What a client is made with.
+    pub fn builder(&self) -> Result<ClientBuilder, Failure> {
         let mut builder = Client::builder(&self.server);
-        if let Some(owner) = owner {
-            builder = builder.owner(owner);
-        }
         if let Some(path) = &self.token_file {
             let token = auth::first_token(path).map_err(|error| self.unusable(error))?;
             builder = builder.token(token);
@@ -61,6 +58,15 @@ impl Asking {
         if let Some(path) = &self.ca_file {
             let (pem, _) = secret_file::read(path).map_err(|error| self.unusable(error))?;
             builder = builder.ca_pem(pem);
+        }
+        Ok(builder)
+    }
+
+    /// A connected client. `failed` says what cannot be done without: "could not acquire deploy".
+    pub async fn connect(&self, owner: Option<&str>, failed: &str) -> Result<Client, Failure> {
+        let mut builder = self.builder()?;
+        if let Some(owner) = owner {
+            builder = builder.owner(owner);
         }
         let connected = timeout(self.timeout, builder.connect()).await;
         connected.unwrap_or_else(|_| Err(self.silence(false))).map_err(|error| self.failure(failed, &error))
@@ -143,7 +149,8 @@ impl Asking {
         self.told_as("invalid_argument", error.into())
     }
 
-    fn silence(&self, may_have_happened: bool) -> Error {
+    /// No answer came in time.
+    pub fn silence(&self, may_have_happened: bool) -> Error {
         Error::ServerUnavailable(Box::new(Unavailable {
             server: self.server.clone(),
             attempts: 1,

@@ -21,11 +21,16 @@ mod shapes;
 
 mod asking;
 mod holding;
+mod under_lease;
+
+mod tenancy;
 
 mod acquire;
 mod break_lock;
 mod cancel;
+mod elect;
 mod get;
+mod lock;
 mod ls;
 mod release;
 mod renew;
@@ -36,6 +41,8 @@ mod watch;
 mod backup;
 mod journal;
 mod serve;
+
+mod load;
 
 mod completions;
 mod help;
@@ -53,6 +60,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Lock(Box<lock::LockCommand>),
+    Elect(Box<elect::Elect>),
     Acquire(acquire::Acquire),
     Renew(renew::Renew),
     Release(release::Release),
@@ -67,6 +76,7 @@ enum Command {
     #[command(subcommand)]
     Journal(journal::Journal),
     Backup(backup::Backup),
+    Load(Box<load::Load>),
     Sim(leasehold_simulation::command::SimArgs),
     Completions(completions::Completions),
     Man(man::Manual),
@@ -78,6 +88,9 @@ fn definition() -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(ended) = under_lease::inner_role(std::env::args_os()) {
+        return ended;
+    }
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -89,6 +102,8 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Lock(lock) => return ended(lock.run()),
+        Command::Elect(elect) => return ended(elect.run()),
         Command::Acquire(acquire) => acquire.run(),
         Command::Renew(renew) => renew.run(),
         Command::Release(release) => release.run(),
@@ -102,12 +117,18 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Journal(journal) => journal.run(),
         Command::Backup(backup) => backup.run(),
+        Command::Load(load) => load.run(),
         Command::Sim(sim) => return leasehold_simulation::command::run(sim),
         Command::Completions(completions) => completions.run(definition()),
         Command::Man(manual) => manual.run(definition()),
     };
+    ended(done.map(|()| Status::Success))
+}
+
+/// The exit status, with a sentence for what went wrong.
+fn ended(done: Result<Status, status::Failure>) -> ExitCode {
     match done {
-        Ok(()) => Status::Success.into(),
+        Ok(status) => status.into(),
         Err(failure) => {
             match failure.problem {
                 Some(problem) => eprintln!("{problem}"),

@@ -251,10 +251,11 @@ impl Trying<'_> {
     async fn within(
         &self,
         time: Duration,
-        attempt: impl Future<Output = Result<CallAnswer, Failed>>,
+        attempt: impl Future<Output = Result<CallAnswer, Failed>> + Send,
     ) -> Result<CallAnswer, Failed> {
         let clock = self.client.clock();
-        let late = clock.sleep_until(clock.now_us().saturating_add(us(time)));
+        // The way itself gives up a little earlier, and knows better why.
+        let late = clock.sleep_until(clock.now_us().saturating_add(us(time + time / 8)));
         tokio::select! {
             answer = attempt => answer,
             () = late => {

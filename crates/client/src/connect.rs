@@ -111,7 +111,7 @@ async fn secure(
         .map_err(|_| Trouble::Tls(format!("no certificate can be for a host called {:?}", address.host)))?;
     let secured = TlsConnector::from(Arc::clone(config)).connect(name, socket).await;
     secured.map_err(|error| match (handle.greeting(), tls_error(&error)) {
-        (Greeting::Http1 | Greeting::Http2, _) => {
+        (Greeting::Http1 { .. } | Greeting::Http2, _) => {
             Trouble::Tls(format!("{peer} does not speak TLS but plain HTTP: write http:// instead of https://"))
         }
         (Greeting::Tls, Some(TlsError::InvalidCertificate(why))) => Trouble::Tls(format!(

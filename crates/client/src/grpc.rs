@@ -1,9 +1,9 @@
 //! The way to a real server: gRPC over one shared connection, made when it is needed and made anew when it is broken or
-//! distrusted. Never retries; whoever asks decides about that.
+//! distrusted. Whoever needs more streams than a connection has gets another. Never retries; whoever asks decides that.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use leasehold_protocol::v1;
 use leasehold_protocol::v1::locks_client::LocksClient;
 use leasehold_protocol::v1::operations_client::OperationsClient;
 use leasehold_protocol::v1::sessions_client::SessionsClient;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::rustls::ClientConfig;
 use tonic::{Response, Status, Streaming};
 
 use crate::address::Address;
 use crate::connect::connect;
 use crate::error::Error;
-use crate::pipe::Pipe;
+use crate::pipe::{Occupied, Pipe};
 use crate::wire::{Call, CallAnswer, Conversation, Failed, Groups, Trouble, Wire};
 
 /// The longest answer that is taken: a page of locks with long lines.
@@ -35,7 +35,7 @@ pub(crate) struct Destination {
     pub tls: Option<Arc<ClientConfig>>,
     /// The header that shows the bearer token.
     pub authorization: Option<HeaderValue>,
-    /// How long connecting may take, and opening a stream.
+    /// How long it may take until the first word of an answer, connecting included.
     pub within: Duration,
 }
 
@@ -46,16 +46,33 @@ pub(crate) struct Grpc {
     origin: Uri,
     /// Held while a connection is made: whoever comes meanwhile shares it.
     connecting: tokio::sync::Mutex<()>,
-    current: Mutex<Current>,
+    pipes: Mutex<Pipes>,
 }
 
+/// The connections that there are: one, unless that has no room.
 #[derive(Default)]
-struct Current {
+struct Pipes {
     /// Connections are counted from 1.
     last_id: u64,
-    pipe: Option<Pipe>,
+    open: Vec<(u64, Pipe)>,
     /// The last attempt that made none, and when it ended.
     failed: Option<(Instant, Trouble)>,
+}
+
+/// A place for one stream.
+struct Seat {
+    connection: u64,
+    pipe: Pipe,
+    occupied: Occupied,
+}
+
+impl Pipes {
+    fn seat(&mut self) -> Option<Seat> {
+        self.open.retain(|(_, pipe)| pipe.is_open());
+        self.open.iter().find_map(|(id, pipe)| {
+            pipe.occupy().map(|occupied| Seat { connection: *id, pipe: pipe.clone(), occupied })
+        })
+    }
 }
 
 impl fmt::Debug for Grpc {
@@ -65,56 +82,70 @@ impl fmt::Debug for Grpc {
 }
 
 impl Grpc {
+    /// Nothing is connected yet.
     pub fn new(destination: Destination) -> Result<Grpc, Error> {
         let server = destination.address.to_string();
         let origin = server.parse().map_err(|error| Error::Invalid {
             field: "server".into(),
             detail: format!("{server:?} is not an address: {error}"),
         })?;
-        let (connecting, current) = (tokio::sync::Mutex::default(), Mutex::default());
-        Ok(Grpc { destination, server, origin, connecting, current })
+        let (connecting, pipes) = (tokio::sync::Mutex::default(), Mutex::default());
+        Ok(Grpc { destination, server, origin, connecting, pipes })
     }
 
-    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pipes(&self) -> MutexGuard<'_, Pipes> {
+        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_pipe(&self) -> Option<(u64, Pipe)> {
-        let current = self.current();
-        let pipe = current.pipe.as_ref().filter(|pipe| pipe.is_open())?;
-        Some((current.last_id, pipe.clone()))
-    }
-
-    /// The connection that is there, or a new one.
-    pub async fn pipe(&self) -> Result<(u64, Pipe), Failed> {
-        if let Some(open) = self.open_pipe() {
-            return Ok(open);
-        }
+    /// A place on a connection that is there, or on a new one.
+    async fn seat(&self, by: Instant) -> Result<Seat, Failed> {
         let asked = Instant::now();
-        let _turn = self.connecting.lock().await;
-        if let Some(open) = self.open_pipe() {
-            return Ok(open);
+        if let Some(seat) = self.pipes().seat() {
+            return Ok(seat);
         }
-        if let Some((ended, trouble)) = &self.current().failed
-            && *ended >= asked
+        let turn = timeout_at(by, self.connecting.lock()).await;
+        let _turn = turn.map_err(|_| Failed::Trouble(Trouble::Silence("no connection in time".into())))?;
         {
-            return Err(Failed::Trouble(trouble.clone()));
+            let mut pipes = self.pipes();
+            if let Some(seat) = pipes.seat() {
+                return Ok(seat);
+            }
+            // Somebody has just tried in vain: trying again at once is for those who come later.
+            if let Some((ended, trouble)) = &pipes.failed
+                && *ended >= asked
+            {
+                return Err(Failed::Trouble(trouble.clone()));
+            }
         }
-        let Destination { address, tls, authorization, within } = &self.destination;
-        let connected = connect(address, tls.as_ref(), *within).await;
-        let mut current = self.current();
+        let Destination { address, tls, authorization, .. } = &self.destination;
+        let within = by.saturating_duration_since(Instant::now());
+        let connected = connect(address, tls.as_ref(), within).await;
+        let mut pipes = self.pipes();
         match connected {
             Ok((sender, handle)) => {
                 let pipe = Pipe::new(sender, handle, tls.is_some(), authorization.clone());
-                current.last_id += 1;
-                current.pipe = Some(pipe.clone());
-                Ok((current.last_id, pipe))
+                pipes.last_id += 1;
+                let id = pipes.last_id;
+                pipes.open.push((id, pipe));
+                pipes.seat().ok_or_else(|| {
+                    Failed::Trouble(Trouble::Broken("the connection closed as soon as it was made".into()))
+                })
             }
             Err(trouble) => {
-                current.failed = Some((Instant::now(), trouble.clone()));
+                pipes.failed = Some((Instant::now(), trouble.clone()));
                 Err(Failed::Trouble(trouble))
             }
         }
+    }
+
+    /// A connection for single calls, made now if there is none.
+    pub async fn pipe(&self) -> Result<(u64, Pipe), Failed> {
+        let seat = self.seat(self.by()).await?;
+        Ok((seat.connection, seat.pipe))
+    }
+
+    fn by(&self) -> Instant {
+        Instant::now() + self.destination.within
     }
 
     pub fn locks(&self, pipe: &Pipe) -> LocksClient<Pipe> {
@@ -126,6 +157,46 @@ impl Grpc {
         SessionsClient::with_origin(pipe.clone(), self.origin.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }
+
+    fn operations(&self, pipe: &Pipe) -> OperationsClient<Pipe> {
+        OperationsClient::with_origin(pipe.clone(), self.origin.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+}
+
+/// Waits for an answer until then. A connection on which nothing at all was heard meanwhile is ended.
+async fn answered<T>(
+    pipe: &Pipe,
+    by: Instant,
+    answer: impl Future<Output = Result<Response<T>, Status>> + Send,
+) -> Result<T, Failed> {
+    let heard = pipe.heard();
+    match timeout_at(by, answer).await {
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) => Err(pipe.failed(&status)),
+        Err(_) => {
+            if pipe.heard() == heard {
+                pipe.cut();
+            }
+            Err(pipe.silent())
+        }
+    }
+}
+
+/// Everything that is told, up to the first failure, which the end of the stream is too.
+fn until_failure<T: Send + 'static>(seat: Seat, told: Streaming<T>) -> BoxStream<'static, Result<T, Failed>> {
+    stream::unfold(Some((seat, told)), |state| async {
+        let (seat, mut told) = state?;
+        match told.message().await {
+            Ok(Some(message)) => Some((Ok(message), Some((seat, told)))),
+            Ok(None) => {
+                let ended = Trouble::Broken("the server ended the stream".into());
+                Some((Err(Failed::Trouble(ended)), None))
+            }
+            Err(status) => Some((Err(seat.pipe.failed(&status)), None)),
+        }
+    })
+    .boxed()
 }
 
 /// The same groups, as a type that the compiler can tell to be [`Send`].
@@ -139,42 +210,6 @@ impl Stream for Named {
     }
 }
 
-/// A stream whose head must come in time, and everything that is told on it.
-async fn opened<T: Send + 'static>(
-    pipe: Pipe,
-    within: Duration,
-    opening: impl Future<Output = Result<Response<Streaming<T>>, Status>> + Send,
-) -> Result<BoxStream<'static, Result<T, Failed>>, Failed> {
-    match timeout(within, opening).await {
-        Ok(Ok(answer)) => Ok(until_failure(pipe, answer.into_inner()).boxed()),
-        Ok(Err(status)) => Err(pipe.failed(&status)),
-        Err(_) => {
-            // Whoever takes a connection and then says nothing has it for nothing.
-            pipe.cut();
-            let detail = format!("the connection was taken, but no answer came in {within:?}");
-            Err(Failed::Trouble(Trouble::Silence(detail)))
-        }
-    }
-}
-
-/// Everything that is told, up to the first failure, which the end of the stream is too.
-fn until_failure<T: Send + 'static>(
-    pipe: Pipe,
-    told: Streaming<T>,
-) -> impl Stream<Item = Result<T, Failed>> + Send + 'static {
-    stream::unfold(Some((pipe, told)), |state| async {
-        let (pipe, mut told) = state?;
-        match told.message().await {
-            Ok(Some(message)) => Some((Ok(message), Some((pipe, told)))),
-            Ok(None) => {
-                let ended = Trouble::Broken("the server ended the stream".into());
-                Some((Err(Failed::Trouble(ended)), None))
-            }
-            Err(status) => Some((Err(pipe.failed(&status)), None)),
-        }
-    })
-}
-
 impl Wire for Grpc {
     fn server(&self) -> &str {
         &self.server
@@ -182,35 +217,32 @@ impl Wire for Grpc {
 
     fn converse(&self, groups: Groups) -> BoxFuture<'_, Result<Conversation, Failed>> {
         async move {
-            let (connection, pipe) = self.pipe().await?;
-            let mut operations = OperationsClient::with_origin(pipe.clone(), self.origin.clone())
-                .max_decoding_message_size(ANSWER_BYTES_MAX);
-            let told = opened(pipe, self.destination.within, operations.stream(Named(groups))).await?;
-            Ok(Conversation { connection, told })
+            let by = self.by();
+            let seat = self.seat(by).await?;
+            let mut operations = self.operations(&seat.pipe);
+            let told = answered(&seat.pipe, by, operations.stream(Named(groups))).await?;
+            Ok(Conversation { connection: seat.connection, told: until_failure(seat, told) })
         }
         .boxed()
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<CallAnswer, Failed>> {
         async move {
-            let (_, pipe) = self.pipe().await?;
+            let by = self.by();
+            let Seat { pipe, occupied: _occupied, .. } = self.seat(by).await?;
             let (mut locks, mut sessions) = (self.locks(&pipe), self.sessions(&pipe));
-            let answer = match call {
-                Call::List(asked) => locks.list(asked).await.map(|told| CallAnswer::List(told.into_inner())),
-                Call::Break(asked) => {
-                    locks.r#break(asked).await.map(|told| CallAnswer::Break(told.into_inner()))
-                }
-                Call::Cancel(asked) => {
-                    locks.cancel(asked).await.map(|told| CallAnswer::Cancel(told.into_inner()))
-                }
+            Ok(match call {
+                Call::List(asked) => CallAnswer::List(answered(&pipe, by, locks.list(asked)).await?),
+                Call::Break(asked) => CallAnswer::Break(answered(&pipe, by, locks.r#break(asked)).await?),
+                Call::Cancel(asked) => CallAnswer::Cancel(answered(&pipe, by, locks.cancel(asked)).await?),
                 Call::Acquire(asked) => {
-                    locks.acquire(asked).await.map(|told| CallAnswer::Acquire(told.into_inner()))
+                    let by = by + Duration::from_millis(asked.wait_ms);
+                    CallAnswer::Acquire(answered(&pipe, by, locks.acquire(asked)).await?)
                 }
                 Call::ListSessions(asked) => {
-                    sessions.list(asked).await.map(|told| CallAnswer::ListSessions(told.into_inner()))
+                    CallAnswer::ListSessions(answered(&pipe, by, sessions.list(asked)).await?)
                 }
-            };
-            answer.map_err(|status| pipe.failed(&status))
+            })
         }
         .boxed()
     }
@@ -220,18 +252,18 @@ impl Wire for Grpc {
         request: v1::WatchRequest,
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::Event, Failed>>, Failed>> {
         async move {
-            let (_, pipe) = self.pipe().await?;
-            let mut locks = self.locks(&pipe);
-            opened(pipe, self.destination.within, locks.watch(request)).await
+            let by = self.by();
+            let seat = self.seat(by).await?;
+            let mut locks = self.locks(&seat.pipe);
+            let told = answered(&seat.pipe, by, locks.watch(request)).await?;
+            Ok(until_failure(seat, told))
         }
         .boxed()
     }
 
     fn distrust(&self, connection: u64) {
-        let mut current = self.current();
-        if current.last_id == connection
-            && let Some(pipe) = current.pipe.take()
-        {
+        let mut pipes = self.pipes();
+        for (_, pipe) in pipes.open.extract_if(.., |(id, _)| *id == connection) {
             pipe.cut();
         }
     }

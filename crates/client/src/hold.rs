@@ -368,3 +368,70 @@ pub(crate) fn ended_by(refusal: &Error) -> Option<Ended> {
         _ => None,
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::keeper::Renewal;
+    use crate::testing::Server;
+
+    const TTL: Promise = Promise { ttl_ms: 24_000, renew_after_ms: 8_000, stop_after_ms: 12_000 };
+
+    fn hold(client: &Client) -> Hold {
+        let claim =
+            Claim { lock: "a".into(), owner_id: "me".into(), lease_id: "secret".into(), fencing_token: 7 };
+        let (clock, operations) = (Arc::clone(client.clock()), client.operations().clone());
+        Hold::new(claim, Keeper::new(Renewal::Timetable), clock, operations, Arc::default())
+    }
+
+    #[tokio::test]
+    async fn an_answer_past_its_time_settles_nothing_before_a_renewal_does() {
+        let server = Server::new();
+        let client = server.client("me");
+        let (hold, sent_us) = (hold(&client), client.clock().now_us());
+        server.clock().jump(Duration::from_secs(13));
+        assert_eq!(hold.confirm(TTL, sent_us), Confirmed::AskAgain);
+        assert_eq!(hold.step(client.clock().now_us()), Step::Renew);
+        let mut settled = Box::pin(hold.settled());
+        assert_eq!((&mut settled).now_or_never(), None);
+        hold.confirm(TTL, client.clock().now_us());
+        assert_eq!(settled.now_or_never(), Some(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn the_first_end_is_the_one_that_stays() {
+        let server = Server::new();
+        let client = server.client("me");
+        let (broken, lost) = (hold(&client), hold(&client));
+        for hold in [&broken, &lost] {
+            hold.confirm(TTL, client.clock().now_us());
+        }
+        broken.end(Ended::Broken("why".into()));
+        server.clock().jump(Duration::from_secs(12));
+        lost.end(Ended::Expired);
+        assert!(broken.over().is_cancelled() && lost.over().is_cancelled());
+        broken.end(Ended::Stale);
+        assert_eq!(broken.look(), Err(Ended::Broken("why".into())));
+        assert_eq!(lost.look(), Err(Ended::Lost), "it was lost before the server spoke");
+        assert_eq!(lost.confirm(TTL, client.clock().now_us()), Confirmed::Lost);
+        assert!(matches!(lost.give_back(), GiveBack::Ended(Ended::Lost)));
+    }
+
+    #[tokio::test]
+    async fn a_holder_has_a_third_of_the_ttl_to_stop_after_a_loss_and_no_time_after_an_end() {
+        let server = Server::new();
+        let client = server.client("me");
+        let (hold, sent_us) = (hold(&client), client.clock().now_us());
+        hold.confirm(TTL, sent_us);
+        server.clock().jump(Duration::from_secs(12));
+        assert_eq!(hold.look(), Err(Ended::Lost));
+        assert_eq!(hold.stop_by_us(), sent_us + 20_000_000);
+        let (hold, sent_us) = (self::hold(&client), client.clock().now_us());
+        hold.confirm(TTL, sent_us);
+        hold.end(Ended::Expired);
+        assert_eq!(hold.stop_by_us(), 0);
+    }
+}

@@ -109,7 +109,7 @@ impl Lease {
         match self.hold()?.give_back() {
             GiveBack::Held(request) => {
                 self.forget();
-                self.client.operations().ask(Asked::Release(request)).await.map(drop)
+                self.client.operations().insist(Asked::Release(request)).await.map(drop)
             }
             GiveBack::Ended(how) => {
                 self.forget();
@@ -128,7 +128,9 @@ impl Lease {
 
     /// The latest fencing token, or the error that ended the lease.
     pub fn token(&self) -> Result<u64, Error> {
-        self.claim().map(|claim| claim.fencing_token)
+        let hold = self.hold()?;
+        hold.look().map_err(Error::Ended)?;
+        Ok(hold.claim().fencing_token)
     }
 
     /// What proves to the server that the lease is held; its id is a secret.
@@ -164,7 +166,11 @@ impl Lease {
     /// Fires when this term is lost, and on any other end; it has fired already if there is none.
     pub fn lost(&self) -> CancellationToken {
         match self.hold() {
-            Ok(hold) => hold.over().child_token(),
+            Ok(hold) => {
+                // Whoever asks past the window gets a signal that has fired.
+                let _ = hold.look();
+                hold.over().child_token()
+            }
             Err(_) => {
                 let over = CancellationToken::new();
                 over.cancel();

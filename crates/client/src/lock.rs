@@ -178,7 +178,9 @@ impl Lock {
             let recommended = match &refusal {
                 Error::Busy { retry_after, .. } => Some(*retry_after),
                 // A grant that was over before it could be relied on.
-                Error::Ended(Ended::Lost | Ended::Expired | Ended::Released | Ended::Broken(_)) => None,
+                Error::Ended(
+                    Ended::Lost | Ended::Expired | Ended::Released | Ended::Broken(_) | Ended::Forgotten,
+                ) => None,
                 _ => return Err(refusal),
             };
             tries += 1;
@@ -226,5 +228,45 @@ async fn somebody_goes(changes: Option<&mut Observer>) {
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::session::SessionOptions;
+    use crate::testing::Server;
+
+    #[tokio::test]
+    async fn a_grant_that_comes_as_the_wait_is_dropped_is_given_back() {
+        let server = Server::new();
+        let client = server.client("me");
+        let lock = Lock::new(&client, "a");
+        let mut locking = Box::pin(lock.lock(Ttl::BATCH, LockOptions::default()));
+        assert!((&mut locking).now_or_never().is_none());
+        server.clock().settle().await;
+        assert_eq!(server.holders("a").len(), 1, "granted, and the answer is here");
+        drop(locking);
+        server.clock().settle().await;
+        assert_eq!(server.holders("a"), []);
+
+        let mut opening = Box::pin(Session::open(&client, Ttl::BATCH, SessionOptions::default()));
+        assert!((&mut opening).now_or_never().is_none());
+        server.clock().settle().await;
+        drop(opening);
+        server.clock().settle().await;
+        assert_eq!(client.sessions(None, None).await.unwrap().rows, []);
+    }
+
+    #[tokio::test]
+    async fn an_unlock_that_nobody_waits_for_unlocks_all_the_same() {
+        let server = Server::new();
+        let client = server.client("me");
+        let guard = Lock::new(&client, "a").lock(Ttl::BATCH, LockOptions::default()).await.unwrap();
+        assert!(guard.unlock().now_or_never().is_none(), "it is not even sent");
+        server.clock().settle().await;
+        assert_eq!(server.holders("a"), []);
     }
 }

@@ -30,7 +30,7 @@ impl fmt::Debug for Observer {
 
 impl Observer {
     pub(crate) fn new(client: Client, what: Watched, from: Option<u64>) -> Observer {
-        let watch = Watch { client, what, from, told: None, misses: 0 };
+        let watch = Watch { client, what, from, told: None, opened_us: 0, misses: 0 };
         let events = futures_util::stream::unfold(Some(watch), |state| async {
             let mut watch = state?;
             match watch.next().await {
@@ -64,6 +64,9 @@ impl Client {
     }
 }
 
+/// A watch that was good for so long is resumed at once when it breaks.
+const GOOD_US: u64 = 1_000_000;
+
 type Told = BoxStream<'static, Result<v1::Event, Failed>>;
 
 struct Watch {
@@ -72,39 +75,45 @@ struct Watch {
     /// The last event that was seen; none before the server was first asked where it stands.
     from: Option<u64>,
     told: Option<Told>,
-    /// Attempts in vain since something was last heard.
+    /// When the watch that is there began.
+    opened_us: u64,
+    /// Attempts in vain since one was good for a while.
     misses: u32,
 }
 
 impl Watch {
     async fn next(&mut self) -> Result<Event, Error> {
         loop {
-            let from = match self.from {
-                Some(from) => from,
-                None => {
-                    let from = self.now().await?;
-                    *self.from.insert(from)
-                }
-            };
-            let failed = match &mut self.told {
-                Some(told) => match told.next().await {
+            let failed = match (&mut self.told, self.from) {
+                (Some(told), _) => match told.next().await {
                     Some(Ok(event)) => {
-                        self.misses = 0;
                         self.from = Some(event.seq);
                         return Event::told(event);
                     }
                     Some(Err(failed)) => Some(failed),
                     None => None,
                 },
-                None => match self.client.wire().watch(self.request(from)).await {
+                (None, Some(from)) => match self.client.wire().watch(self.request(from)).await {
                     Ok(told) => {
                         self.told = Some(told);
+                        self.opened_us = self.client.clock().now_us();
                         continue;
                     }
                     Err(failed) => Some(failed),
                 },
+                (None, None) => match self.now().await {
+                    Ok(seq) => {
+                        self.from = Some(seq);
+                        continue;
+                    }
+                    // Retried already, and retried on for as long as somebody listens.
+                    Err(Error::ServerUnavailable(_) | Error::Busy { .. }) => None,
+                    Err(error) => return Err(error),
+                },
             };
-            self.told = None;
+            if self.told.take().is_some() && self.client.clock().now_us() >= self.opened_us + GOOD_US {
+                self.misses = 0;
+            }
             self.rest(failed).await?;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
@@ -29,7 +30,21 @@ pub(crate) struct Pipe {
     /// Whether it is encrypted.
     secure: bool,
     authorization: Option<HeaderValue>,
+    /// Streams that are open on it.
+    streams: Arc<AtomicUsize>,
 }
+
+/// A stream that is open on a connection.
+pub(crate) struct Occupied(Arc<AtomicUsize>);
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Streams on one connection: a little fewer than servers take, which let more wait without a word.
+const STREAMS_MAX: usize = 1_000;
 
 impl Pipe {
     pub fn new(
@@ -38,7 +53,16 @@ impl Pipe {
         secure: bool,
         authorization: Option<HeaderValue>,
     ) -> Pipe {
-        Pipe { sender, handle, secure, authorization }
+        Pipe { sender, handle, secure, authorization, streams: Arc::default() }
+    }
+
+    /// Takes a stream's place on it, if it is open and there is one.
+    pub fn occupy(&self) -> Option<Occupied> {
+        if !self.is_open() || self.streams.load(Ordering::Relaxed) >= STREAMS_MAX {
+            return None;
+        }
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Some(Occupied(Arc::clone(&self.streams)))
     }
 
     /// Whether requests can still be sent.
@@ -49,6 +73,11 @@ impl Pipe {
     /// Ends everything on it.
     pub fn cut(&self) {
         self.handle.cut();
+    }
+
+    /// Grows whenever something is heard on it.
+    pub fn heard(&self) -> u64 {
+        self.handle.heard()
     }
 
     /// What a call that failed came to.
@@ -71,15 +100,31 @@ impl Pipe {
         Failed::Trouble(trouble)
     }
 
-    /// The connection is of no use; its first bytes may say why.
+    /// No answer came in time.
+    pub fn silent(&self) -> Failed {
+        let silence = Trouble::Silence("the connection was taken, but no answer came".into());
+        Failed::Trouble(self.greeted_oddly().unwrap_or(silence))
+    }
+
+    /// The connection is of no use.
     fn broken(&self, detail: String) -> Trouble {
-        match self.handle.greeting() {
-            _ if self.secure => Trouble::Broken(detail),
+        self.greeted_oddly().unwrap_or(Trouble::Broken(detail))
+    }
+
+    /// What answers there is something else, by its first bytes.
+    fn greeted_oddly(&self) -> Option<Trouble> {
+        Some(match self.handle.greeting() {
+            _ if self.secure => return None,
             Greeting::Tls => Trouble::Tls("it speaks TLS: write https:// instead of http://".into()),
-            Greeting::Http1 => Trouble::NotLeasehold("it speaks HTTP/1 only".into()),
+            Greeting::Http1 { unavailable: true } => {
+                Trouble::NotServing("it answered HTTP 503; there may be too many connections".into())
+            }
+            Greeting::Http1 { unavailable: false } => {
+                Trouble::NotLeasehold("it does not speak HTTP/2, but HTTP/1".into())
+            }
             Greeting::Unknown => Trouble::NotLeasehold("it does not speak HTTP".into()),
-            Greeting::Nothing | Greeting::Http2 => Trouble::Broken(detail),
-        }
+            Greeting::Nothing | Greeting::Http2 => return None,
+        })
     }
 }
 

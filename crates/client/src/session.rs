@@ -141,7 +141,7 @@ impl Session {
     pub async fn close(&self) -> Result<(), Error> {
         match self.heart().close() {
             Close::Lived(request) => {
-                let closing = self.client().operations().ask(Asked::CloseSession(request));
+                let closing = self.client().operations().insist(Asked::CloseSession(request));
                 closing.await.map(drop)
             }
             Close::Ended(how) => Err(Error::Ended(how)),

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -11,15 +11,17 @@ use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Enough to tell protocols apart.
-const FIRST_BYTES: usize = 8;
+/// Enough to tell protocols apart, and to read the status of an HTTP/1 answer.
+const FIRST_BYTES: usize = 12;
 
 /// What can be known and done about a connection from outside.
 #[derive(Default)]
 pub(crate) struct Handle {
     cut: AtomicBool,
     reader: AtomicWaker,
-    heard: AtomicBool,
+    /// How often something was heard.
+    heard: AtomicU64,
+    first_is_whole: AtomicBool,
     first: Mutex<Vec<u8>>,
 }
 
@@ -30,8 +32,8 @@ pub(crate) enum Greeting {
     Nothing,
     /// A record of TLS.
     Tls,
-    /// An answer of HTTP/1.
-    Http1,
+    /// An answer of HTTP/1, and whether it says that there is no serving now.
+    Http1 { unavailable: bool },
     /// A first frame of HTTP/2.
     Http2,
     /// Something else.
@@ -49,12 +51,19 @@ impl Handle {
         self.cut.load(Ordering::Acquire)
     }
 
+    /// Grows whenever something is heard.
+    pub fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
     pub fn greeting(&self) -> Greeting {
         match self.first.lock().unwrap_or_else(PoisonError::into_inner).as_slice() {
             [] => Greeting::Nothing,
             // An alert or a handshake, of any version 3.
             [0x15 | 0x16, 0x03, ..] => Greeting::Tls,
-            [b'H', b'T', b'T', b'P', ..] => Greeting::Http1,
+            [b'H', b'T', b'T', b'P', b'/', b'1', rest @ ..] => {
+                Greeting::Http1 { unavailable: rest.ends_with(b" 503") }
+            }
             // Settings, of a length that fits in a packet.
             [0, 0, _, 4, 0, ..] => Greeting::Http2,
             _ => Greeting::Unknown,
@@ -65,7 +74,7 @@ impl Handle {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let room = FIRST_BYTES - first.len();
         first.extend(bytes.iter().take(room));
-        self.heard.store(first.len() == FIRST_BYTES, Ordering::Relaxed);
+        self.first_is_whole.store(first.len() == FIRST_BYTES, Ordering::Relaxed);
     }
 }
 
@@ -101,7 +110,8 @@ impl AsyncRead for Socket {
             return Poll::Ready(Err(was_cut()));
         }
         ready!(read)?;
-        if !self.handle.heard.load(Ordering::Relaxed) {
+        self.handle.heard.fetch_add(1, Ordering::Relaxed);
+        if !self.handle.first_is_whole.load(Ordering::Relaxed) {
             self.handle.take_note(&into.filled()[before..]);
         }
         Poll::Ready(Ok(()))

@@ -147,7 +147,7 @@ fn a_shell_can_evaluate_what_it_is_given() {
 fn who_waits_gets_it_when_it_is_free() {
     let place = Place::new();
     let server = place.serve();
-    let lease = told(&server, &["acquire", "a", "--owner", "alice"]);
+    let lease = told(&server, &["acquire", "a", "--owner", "alice", "--ttl", "10m"]);
     let waiting = server.start(&["acquire", "a", "--owner", "bob", "--wait", "60s", "--json"]);
     server.until_waiting("a", 1);
     let (id, token) = (lease["lease_id"].as_str().unwrap(), lease["fencing_token"].to_string());
@@ -164,7 +164,7 @@ fn who_waits_gets_it_when_it_is_free() {
 fn who_is_interrupted_leaves_the_line() {
     let place = Place::new();
     let server = place.serve();
-    told(&server, &["acquire", "a", "--owner", "alice"]);
+    told(&server, &["acquire", "a", "--owner", "alice", "--ttl", "10m"]);
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut waiting = server.start(&["acquire", "a", "--owner", "bob", "--wait", "10m"]);
         server.until_waiting("a", 1);
@@ -184,7 +184,7 @@ fn who_is_interrupted_leaves_the_line() {
 fn a_lease_that_nobody_was_told_of_is_given_back() {
     let place = Place::new();
     let server = place.serve();
-    told(&server, &["acquire", "a", "--owner", "alice", "--request-id", "r"]);
+    told(&server, &["acquire", "a", "--owner", "alice", "--ttl", "10m", "--request-id", "r"]);
     let mut waiting = server.start(&["acquire", "a", "--owner", "bob", "--wait", "60s"]);
     server.until_waiting("a", 1);
     drop(waiting.stdout.take());
@@ -199,7 +199,7 @@ fn a_lease_that_nobody_was_told_of_is_given_back() {
 fn a_request_is_repeated_and_taken_back_by_its_id() {
     let place = Place::new();
     let server = place.serve();
-    let ask = ["acquire", "a", "--owner", "alice", "--request-id", "r1"];
+    let ask = ["acquire", "a", "--owner", "alice", "--ttl", "10m", "--request-id", "r1"];
     let first = told(&server, &ask);
     let again = told(&server, &ask);
     assert_eq!(again["fencing_token"], first["fencing_token"]);

@@ -16,7 +16,7 @@ use crate::hostile::frames::{END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame, 
 use crate::program::{PATIENCE, Place, Server, run, stderr, stdout};
 
 const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
-const TOKEN: &str = "correct-horse-battery-staple";
+pub const TOKEN: &str = "correct-horse-battery-staple";
 
 /// Puts a new certificate for localhost and its key where the server finds them; what clients are to trust.
 pub fn certify(place: &Place) -> String {

@@ -29,7 +29,7 @@ fn a_lock_is_shown_with_its_holders_and_its_line() {
     let free = told(&server, &["get", "deploy"]);
     assert_eq!(free, server.client().get_lock("deploy"), "the same as over HTTP");
 
-    let lease = acquire(&server, "deploy", &["--owner", "alice", "--metadata", "run=17"]);
+    let lease = acquire(&server, "deploy", &["--owner", "alice", "--ttl", "10m", "--metadata", "run=17"]);
     let token = lease["fencing_token"].to_string();
     let mut line = Vec::new();
     for (at, owner) in ["bob", "carol"].into_iter().enumerate() {

@@ -13,6 +13,8 @@ mod hostile;
 mod journal;
 mod kill;
 mod listing;
+mod load;
+mod lock;
 mod refusals;
 mod secrets;
 mod sim;

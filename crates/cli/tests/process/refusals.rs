@@ -101,7 +101,7 @@ fn a_server_that_is_not_one_is_given_up_in_bounded_time() {
 fn a_server_that_falls_silent_is_given_up_and_the_doubt_is_named() {
     let place = Place::new();
     let server = place.serve();
-    told(&server, &["acquire", "a", "--owner", "alice"]);
+    told(&server, &["acquire", "a", "--owner", "alice", "--ttl", "10m"]);
     // It is in line when the server falls silent, so that nobody knows what comes of it.
     for more in [&[][..], &["--json"]] {
         let ask = ["acquire", "a", "--owner", "o", "--request-id", "r7", "--wait", "4s", "--timeout", "1s"];
@@ -195,7 +195,7 @@ fn what_makes_no_sense_is_usage() {
 fn what_is_held_is_said_with_its_holder() {
     let place = Place::new();
     let server = place.serve();
-    told(&server, &["acquire", "it's", "--owner", "alice"]);
+    told(&server, &["acquire", "it's", "--owner", "alice", "--ttl", "10m"]);
     for wait in [&[][..], &["--wait", "50ms"]] {
         let ask = [&["acquire", "it's", "--owner", "bob"], wait].concat();
         refused(

@@ -165,7 +165,7 @@ fn usage_errors_have_their_status() {
         assert_eq!(run(arguments).status.code(), Some(0), "{arguments:?}");
     }
     assert_eq!(stdout(&run(&["--version"])), format!("leasehold {}\n", env!("CARGO_PKG_VERSION")));
-    assert!(stdout(&run(&["--help"])).contains("Exit statuses"));
+    assert!(stdout(&run(&["--help"])).contains("Exit status:"));
 }
 
 #[test]

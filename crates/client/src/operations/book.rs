@@ -1,6 +1,10 @@
 //! What one client id has asked and not yet heard of: numbers, what goes out next, what to do when a stream breaks or falls
 //! silent. Plain data; time is an argument, and nothing in here waits or sends.
 
+#[cfg(test)]
+mod tests;
+mod trouble;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -9,9 +13,11 @@ use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::oneshot;
 
+pub(super) use self::trouble::{Verdict, silence};
 use super::Answered;
 use super::entry::{Entry, Lane, Next, Place, Stance};
 use super::mark::{Mark, Marks};
+use super::reply::Reply;
 use crate::error::Error;
 use crate::random::Random;
 use crate::refusal::{self, Again};
@@ -23,8 +29,6 @@ use crate::wire::{Failed, Trouble};
 const GROUP_BYTES: usize = 60 * 1024;
 /// Operations that may be in flight before the server has said how many.
 const IN_FLIGHT_UNKNOWN: usize = 1;
-/// The least time between two attempts to open a stream.
-const REOPEN_MIN_US: u64 = 50_000;
 /// How often it is tried to take an operation back.
 const RECALL_ATTEMPTS: u32 = 10;
 
@@ -51,11 +55,15 @@ pub(super) struct Book {
     /// Nothing needs to be looked at before this.
     due_us: u64,
     doubted_since_us: Option<u64>,
+    /// What the last stream met.
+    trouble: Option<Trouble>,
 }
 
 /// The stream that is there or being opened.
 struct Stream {
-    hello_us: Option<u64>,
+    hello_said: bool,
+    /// When the server took it; how long that may take is the wire's business.
+    opened_us: Option<u64>,
     welcome: bool,
     heard_us: u64,
 }
@@ -63,9 +71,22 @@ struct Stream {
 /// What must be told to whom, once the book is closed again.
 #[derive(Default)]
 pub(super) struct Effects {
-    pub answers: Vec<(oneshot::Sender<Result<Answered, Error>>, Result<Answered, Error>)>,
-    pub greeted: Vec<(oneshot::Sender<Result<(), Failed>>, Result<(), Failed>)>,
+    pub answers: Vec<Reply>,
+    pub greetings: Vec<Delivery<Result<(), Failed>>>,
     pub ended: Vec<v1::Ended>,
+}
+
+/// Something that somebody waits for.
+pub(super) struct Delivery<T> {
+    to: oneshot::Sender<T>,
+    what: T,
+}
+
+impl<T> Delivery<T> {
+    /// Hands it over, if there is still somebody.
+    pub fn deliver(self) {
+        let _ = self.to.send(self.what);
+    }
 }
 
 /// What to do without a stream.
@@ -75,14 +96,6 @@ pub(super) enum Step {
     Open,
     /// Nothing before this.
     Wait(u64),
-}
-
-/// What a look at the clock has shown.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Good,
-    /// Nothing is heard on the stream that should have been: it is not to be trusted.
-    Silent,
 }
 
 impl Book {
@@ -104,6 +117,7 @@ impl Book {
             greeters: Vec::new(),
             due_us: u64::MAX,
             doubted_since_us: None,
+            trouble: None,
         }
     }
 
@@ -146,11 +160,6 @@ impl Book {
         self.due_us
     }
 
-    /// Renewals go unanswered since then.
-    pub fn doubt(&mut self, since_us: u64) {
-        self.doubted_since_us = self.doubted_since_us.max(Some(since_us));
-    }
-
     /// What to do while there is no stream.
     pub fn step(&mut self, now_us: u64) -> Step {
         assert!(self.stream.is_none(), "streams are opened one at a time");
@@ -177,13 +186,31 @@ impl Book {
     /// A stream is being opened. Gives its number.
     pub fn begin_stream(&mut self, now_us: u64) -> u64 {
         self.streams += 1;
-        self.stream = Some(Stream { hello_us: None, welcome: false, heard_us: now_us });
+        self.stream = Some(Stream { hello_said: false, opened_us: None, welcome: false, heard_us: now_us });
         self.queue_where(|place| match place {
             Place::Queued => true,
             Place::Cut { until_us } | Place::Refused { until_us } => until_us <= now_us,
             Place::Sent { .. } | Place::Recalled => false,
         });
         self.streams
+    }
+
+    /// The server has taken the stream; its welcome should follow soon.
+    pub fn opened(&mut self, now_us: u64) {
+        if let Some(stream) = &mut self.stream {
+            stream.opened_us = Some(now_us);
+        }
+        self.due_us = self.due_us.min(self.welcome_due_us());
+    }
+
+    /// When the server should have welcomed us.
+    fn welcome_due_us(&self) -> u64 {
+        match self.stream {
+            Some(Stream { opened_us: Some(opened_us), welcome: false, .. }) => {
+                opened_us.saturating_add(us(self.policy.attempt_timeout))
+            }
+            _ => u64::MAX,
+        }
     }
 
     fn queue_where(&mut self, wanted: impl Fn(Place) -> bool) {
@@ -203,11 +230,9 @@ impl Book {
             return (None, true);
         };
         let mut operations = Vec::new();
-        if current.hello_us.is_none() {
-            current.hello_us = Some(now_us);
+        if !std::mem::replace(&mut current.hello_said, true) {
             let hello = v1::Hello { client_id: self.client_id.clone() };
             operations.push(v1::Operation { number: 0, what: Some(What::Hello(hello)) });
-            self.due_us = self.due_us.min(now_us.saturating_add(us(self.policy.attempt_timeout)));
         }
         let mut room = GROUP_BYTES;
         for lane in [Lane::Upkeep, Lane::Ordinary] {
@@ -244,7 +269,6 @@ impl Book {
             entry.first_us.get_or_insert(now_us);
             entry.place = Place::Sent { at_us: now_us, due_us };
             entry.in_flight = true;
-            entry.ever_sent = true;
             into.push(v1::Operation { number, what: Some(entry.message(now_us)) });
         }
     }
@@ -279,7 +303,7 @@ impl Book {
         self.reopen_us = 0;
         // Whoever only waited for a connection has one.
         self.queue_where(|place| matches!(place, Place::Cut { .. }));
-        effects.greeted.extend(self.greeters.drain(..).map(|greeter| (greeter, Ok(()))));
+        effects.greetings.extend(self.greeters.drain(..).map(|to| Delivery { to, what: Ok(()) }));
     }
 
     fn answer(&mut self, number: u64, told: Told, now_us: u64, effects: &mut Effects) {
@@ -298,7 +322,11 @@ impl Book {
                 return self.end(number, Ok(Answered { told, sent_us }), effects);
             }
         };
-        let chance = self.random.number();
+        if entry.is_cut_short(&refusal, now_us) {
+            // The server's longest wait is over, the caller's is not.
+            entry.refused(now_us, Duration::ZERO, self.random.number());
+            return self.look_again(number);
+        }
         let (after, error) = match refusal::again(&refusal) {
             None => {
                 let error = refusal::error(refusal, entry.lock());
@@ -313,13 +341,14 @@ impl Book {
                 (after, error)
             }
             Some(again) => {
+                // One that was carried out just before the server stopped is not told apart.
                 entry.uncertain |= matches!(again, Again::NotServing(_));
                 let (Again::Busy(after) | Again::NotServing(after)) = again;
                 let trouble = Trouble::NotServing(refusal.detail);
                 (after, entry.unavailable(&self.server, trouble))
             }
         };
-        match entry.refused(now_us, after, chance) {
+        match entry.refused(now_us, after, self.random.number()) {
             Next::Over => self.give_up(number, error, effects),
             Next::On => self.look_again(number),
         }
@@ -346,7 +375,7 @@ impl Book {
 
     /// An operation is over, and its number with it.
     fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
-        let Some(entry) = self.open.remove(&number) else { return };
+        let Some(mut entry) = self.open.remove(&number) else { return };
         self.marks.answered(number);
         if let What::Cancel(recalled) = entry.what {
             // Nothing comes of it any more, and it is not sent again.
@@ -354,18 +383,13 @@ impl Book {
                 self.marks.answered(recalled);
             }
         }
-        if let Some(answer) = entry.answer {
-            effects.answers.push((answer, outcome));
-        }
+        effects.answers.extend(entry.reply(outcome));
     }
 
     /// An operation was tried often enough. What it may have begun is taken back.
     fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(&number) else { return };
-        match entry.answer.take() {
-            Some(answer) => effects.answers.push((answer, Err(error.clone()))),
-            None => {}
-        }
+        effects.answers.extend(entry.reply(Err(error.clone())));
         match entry.uncertain && matches!(entry.what, What::Acquire(_)) {
             true => self.recall(number),
             false => self.end(number, Err(error), effects),
@@ -377,11 +401,7 @@ impl Book {
         let Some(entry) = self.open.get_mut(&number) else { return };
         entry.answer = None;
         match entry.what {
-            _ if !entry.ever_sent => {
-                self.open.remove(&number);
-                self.marks.answered(number);
-            }
-            What::Acquire(_) => self.recall(number),
+            What::Acquire(_) if entry.in_flight || entry.uncertain => self.recall(number),
             _ if entry.in_flight => entry.stance = Stance::Given,
             _ => {
                 self.open.remove(&number);
@@ -399,170 +419,6 @@ impl Book {
             self.ask(Entry::new(What::Cancel(number), 0, Stance::Policy(policy)));
         }
     }
-
-    /// The stream has ended, or could not be opened.
-    pub fn fell(&mut self, failed: Failed, now_us: u64, effects: &mut Effects) {
-        let welcome = self.stream.take().is_some_and(|stream| stream.welcome);
-        self.in_flight = [0; 2];
-        self.due_us = u64::MAX;
-        self.doubted_since_us = None;
-        self.reopen_us = if welcome { now_us } else { now_us + REOPEN_MIN_US };
-        let greeted = self.greeters.drain(..).map(|greeter| (greeter, Err(failed.clone())));
-        effects.greeted.extend(greeted);
-        let trouble = match failed {
-            Failed::Trouble(trouble) => trouble,
-            Failed::Refused(refusal) if refusal::again(&refusal).is_some() => {
-                Trouble::NotServing(refusal.detail)
-            }
-            Failed::Refused(refusal) => return self.fail_all(&refusal, effects),
-        };
-        let numbers: Vec<u64> = self.open.keys().copied().collect();
-        for number in numbers {
-            self.cut(number, &trouble, welcome, now_us, effects);
-        }
-        self.lanes.iter_mut().for_each(VecDeque::clear);
-    }
-
-    fn cut(&mut self, number: u64, trouble: &Trouble, welcome: bool, now_us: u64, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
-        let waited = match entry.place {
-            Place::Sent { .. } => true,
-            // It had no chance to be sent; that it had none was its attempt only if there was no stream at all.
-            Place::Queued => !welcome,
-            Place::Cut { .. } | Place::Refused { .. } => false,
-            Place::Recalled => {
-                entry.settle_sent();
-                return;
-            }
-        };
-        if !waited {
-            entry.settle_sent();
-            if entry.place == Place::Queued {
-                entry.place = Place::Cut { until_us: now_us };
-            }
-            return;
-        }
-        if let Next::Over = entry.cut(now_us, welcome, self.random.number()) {
-            let error = entry.unavailable(&self.server, trouble.clone());
-            self.give_up(number, error, effects);
-        }
-    }
-
-    /// The server does not want us at all: whatever is open fails with its words.
-    fn fail_all(&mut self, refusal: &v1::Error, effects: &mut Effects) {
-        self.lanes.iter_mut().for_each(VecDeque::clear);
-        for (number, entry) in std::mem::take(&mut self.open) {
-            self.marks.answered(number);
-            let error = refusal::error(refusal.clone(), entry.lock());
-            effects.answers.extend(entry.answer.map(|answer| (answer, Err(error))));
-        }
-    }
-
-    /// Nothing can be sent any more, for good.
-    pub fn close(&mut self, trouble: &Trouble, effects: &mut Effects) {
-        self.stream = None;
-        self.lanes.iter_mut().for_each(VecDeque::clear);
-        let failed = || Err(Failed::Trouble(trouble.clone()));
-        effects.greeted.extend(self.greeters.drain(..).map(|greeter| (greeter, failed())));
-        for mut entry in std::mem::take(&mut self.open).into_values() {
-            entry.settle_sent();
-            let error = entry.unavailable(&self.server, trouble.clone());
-            effects.answers.extend(entry.answer.map(|answer| (answer, Err(error))));
-        }
-    }
-
-    /// Looks at the clock: who has waited too long, and who may be sent again. Gives whether the stream can be trusted.
-    pub fn check(&mut self, now_us: u64, effects: &mut Effects) -> Verdict {
-        let doubted = self.doubted_since_us.take();
-        let mut silent = match &self.stream {
-            Some(Stream { hello_us: Some(hello_us), welcome: false, .. }) => {
-                now_us >= hello_us.saturating_add(us(self.policy.attempt_timeout))
-            }
-            Some(stream) => stream.welcome && doubted.is_some_and(|since_us| stream.heard_us < since_us),
-            None => false,
-        };
-        if now_us < self.due_us && !silent {
-            return Verdict::Good;
-        }
-        let heard_us = self.stream.as_ref().map_or(0, |stream| stream.heard_us);
-        let mut overdue = Vec::new();
-        let mut due_us = match &self.stream {
-            Some(Stream { hello_us: Some(hello_us), welcome: false, .. }) => {
-                hello_us.saturating_add(us(self.policy.attempt_timeout))
-            }
-            _ => u64::MAX,
-        };
-        for (number, entry) in &mut self.open {
-            let look_us = match (entry.place, entry.stance) {
-                (Place::Sent { at_us, due_us }, Stance::Policy(_)) if due_us <= now_us => {
-                    silent |= heard_us < at_us;
-                    overdue.push(*number);
-                    continue;
-                }
-                (Place::Sent { due_us, .. }, _) if due_us <= now_us => {
-                    overdue.push(*number);
-                    continue;
-                }
-                (Place::Sent { due_us, .. }, _) => due_us,
-                (Place::Refused { until_us }, _) if until_us <= now_us => {
-                    entry.place = Place::Queued;
-                    self.lanes[entry.lane as usize].push_back(*number);
-                    u64::MAX
-                }
-                (
-                    Place::Cut { .. } | Place::Refused { .. } | Place::Queued,
-                    Stance::InLine { until_us: Some(until_us) },
-                ) if until_us <= now_us => {
-                    overdue.push(*number);
-                    continue;
-                }
-                (Place::Refused { until_us }, _) => until_us,
-                (_, Stance::InLine { until_us: Some(until_us) }) => until_us,
-                _ => u64::MAX,
-            };
-            due_us = due_us.min(look_us);
-        }
-        self.due_us = due_us;
-        if silent {
-            // Whoever was sent is cut off with the stream, which counts as an attempt.
-            return Verdict::Silent;
-        }
-        for number in overdue {
-            self.overdue(number, now_us, effects);
-        }
-        Verdict::Good
-    }
-
-    /// One has waited too long, though the stream is alive.
-    fn overdue(&mut self, number: u64, now_us: u64, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
-        entry.attempts += 1;
-        entry.uncertain |= entry.in_flight;
-        let over = match entry.stance {
-            Stance::Policy(policy) => entry.attempts >= policy.attempts,
-            Stance::InLine { until_us } => until_us.is_some_and(|until_us| until_us <= now_us),
-            Stance::Once | Stance::Given => false,
-        };
-        if over {
-            let waited = self.policy.attempt_timeout;
-            let error = entry.unavailable(&self.server, silence(waited));
-            return self.give_up(number, error, effects);
-        }
-        if let Stance::InLine { .. } = entry.stance {
-            // The server's longest wait is nearly over: ask for another.
-            entry.place = Place::Queued;
-            self.lanes[entry.lane as usize].push_back(number);
-        } else if let Place::Sent { at_us, .. } = entry.place {
-            let due_us = entry.due_us(now_us);
-            entry.place = Place::Sent { at_us, due_us };
-            self.due_us = self.due_us.min(due_us);
-        }
-    }
-}
-
-/// Nothing came back for this long.
-pub(super) fn silence(waited: Duration) -> Trouble {
-    Trouble::Silence(format!("no answer within {} ms", waited.as_millis()))
 }
 
 fn nonsense() -> v1::Error {

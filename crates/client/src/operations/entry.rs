@@ -8,6 +8,7 @@ use leasehold_protocol::v1::operation::What;
 use tokio::sync::{oneshot, watch};
 
 use super::Answered;
+use super::reply::{Begins, Reply};
 use crate::error::{Error, Unavailable};
 use crate::retry::RetryPolicy;
 use crate::view::us;
@@ -17,6 +18,8 @@ use crate::wire::Trouble;
 const WAIT_MAX_US: u64 = 3_600_000_000;
 /// Who waits longer says so again some time before that is over.
 const WAIT_AGAIN_US: u64 = 3_000_000_000;
+/// No attempt is given less time.
+const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
 const RETURN_MIN_US: u64 = 250_000;
 const RETURN_MAX_US: u64 = 1_000_000;
@@ -76,7 +79,6 @@ pub(super) struct Entry {
     pub first_us: Option<u64>,
     /// Whether it counts among what the server has in flight on this stream.
     pub in_flight: bool,
-    pub ever_sent: bool,
     /// Whether an attempt ended without word of what came of it.
     pub uncertain: bool,
     pub answer: Option<oneshot::Sender<Result<Answered, Error>>>,
@@ -102,7 +104,6 @@ impl Entry {
             attempts: 0,
             first_us: None,
             in_flight: false,
-            ever_sent: false,
             uncertain: false,
             answer: None,
             position: None,
@@ -124,7 +125,7 @@ impl Entry {
     /// When to wonder about an attempt that is sent now.
     pub fn due_us(&self, now_us: u64) -> u64 {
         match self.stance {
-            Stance::Policy(policy) => now_us.saturating_add(us(policy.attempt_timeout)),
+            Stance::Policy(policy) => now_us.saturating_add(us(policy.attempt_timeout).max(TIMEOUT_MIN_US)),
             Stance::InLine { until_us } => {
                 // The server ends the wait; only if its word is lost does this end it.
                 let late_us = until_us.map(|until_us| until_us.saturating_add(GRACE_US));
@@ -134,8 +135,8 @@ impl Entry {
         }
     }
 
-    /// An attempt found no server, or lost it. `at_once`: the connection was good until now.
-    pub fn cut(&mut self, now_us: u64, at_once: bool, chance: u64) -> Next {
+    /// An attempt found no server, or lost it. Those in line come back at `return_us`.
+    pub fn cut(&mut self, now_us: u64, return_us: u64, chance: u64) -> Next {
         self.attempts += 1;
         self.settle_sent();
         let until_us = match self.stance {
@@ -143,8 +144,7 @@ impl Entry {
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
             Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, None, chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
-            Stance::InLine { .. } if at_once => now_us,
-            Stance::InLine { .. } => now_us + jittered_us(chance),
+            Stance::InLine { .. } => return_us,
         };
         self.place = Place::Cut { until_us };
         Next::On
@@ -158,7 +158,7 @@ impl Entry {
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
             Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, Some(after), chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
-            Stance::InLine { .. } => now_us + us(after).clamp(jittered_us(chance), RETURN_MAX_US),
+            Stance::InLine { .. } => now_us + us(after).clamp(return_us(chance), RETURN_MAX_US),
         };
         self.first_us = None;
         self.place = Place::Refused { until_us };
@@ -169,6 +169,16 @@ impl Entry {
     pub fn has_no_line(&self) -> bool {
         let placed = self.position.as_ref().is_some_and(|position| position.borrow().is_some());
         matches!(self.stance, Stance::InLine { .. }) && !placed
+    }
+
+    /// Whether it was told that its wait is over though much of it is left.
+    pub fn is_cut_short(&self, refusal: &v1::Error, now_us: u64) -> bool {
+        match self.stance {
+            Stance::InLine { until_us } if refusal.code == "held" => {
+                until_us.is_none_or(|until_us| now_us + RETURN_MAX_US < until_us)
+            }
+            _ => false,
+        }
     }
 
     /// Its stream is over.
@@ -188,6 +198,20 @@ impl Entry {
         }))
     }
 
+    /// What it begins, if it is carried out.
+    pub fn begins(&self) -> Begins {
+        match self.what {
+            What::Acquire(_) => Begins::Lease,
+            What::OpenSession(_) => Begins::Session,
+            _ => Begins::Nothing,
+        }
+    }
+
+    /// Its answer, if there is somebody to hear it.
+    pub fn reply(&mut self, outcome: Result<Answered, Error>) -> Option<Reply> {
+        Some(Reply { to: self.answer.take()?, outcome, begins: self.begins() })
+    }
+
     /// The lock that it is about.
     pub fn lock(&self) -> &str {
         match &self.what {
@@ -204,7 +228,8 @@ impl Entry {
 /// How long after its end a wait is still expected to be answered.
 const GRACE_US: u64 = 2_000_000;
 
-fn jittered_us(chance: u64) -> u64 {
+/// How long after an attempt in vain those in line come back.
+pub(super) fn return_us(chance: u64) -> u64 {
     RETURN_MIN_US + chance % (RETURN_MAX_US - RETURN_MIN_US + 1)
 }
 

@@ -10,12 +10,14 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt};
 use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
 use super::Answered;
-use super::book::{Book, Effects, Step, Verdict, silence};
-use super::entry::Entry;
+use super::book::{Book, Delivery, Effects, Step, Verdict, silence};
+use super::entry::{Entry, Stance};
 use super::notices::Notices;
+use super::reply::Begins;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
 use crate::random::Random;
@@ -161,16 +163,20 @@ impl Link {
     }
 
     fn carry_out(&self, effects: Effects) {
-        // Whoever has gone meanwhile need not be told.
-        for (answer, outcome) in effects.answers {
-            let _ = answer.send(outcome);
+        for reply in effects.answers {
+            if let Some(undo) = reply.deliver() {
+                self.undo(undo);
+            }
         }
-        for (greeter, greeted) in effects.greeted {
-            let _ = greeter.send(greeted);
-        }
+        effects.greetings.into_iter().for_each(Delivery::deliver);
         for ended in effects.ended {
             self.notices.tell(ended);
         }
+    }
+
+    /// Takes back what was begun for somebody who has gone.
+    fn undo(&self, what: What) {
+        self.ask(Entry::new(what, 0, Stance::Policy(self.policy)));
     }
 
     /// Opens and attends streams until the link is closed and everything is answered.
@@ -207,13 +213,16 @@ impl Link {
                 biased;
                 opened = &mut opening => break opened,
                 () = look.next(self, due_us) => {
-                    // Whatever is silent now is so because there is no stream yet, and opening takes only so long.
+                    // Nothing is silent while there is no stream yet: how long opening takes is the wire's business.
                     self.with_book(|book, now_us, effects| book.check(now_us, effects));
                 }
             }
         };
         let failed = match opened {
-            Ok(conversation) => self.listen(conversation, look).await,
+            Ok(conversation) => {
+                self.with_book(|book, now_us, _| book.opened(now_us));
+                self.listen(conversation, look).await
+            }
             Err(failed) => Some(failed),
         };
         let failed = failed.unwrap_or_else(|| Failed::Trouble(silence(self.policy.attempt_timeout)));
@@ -233,7 +242,9 @@ impl Link {
                         if self.with_book(|book, now_us, effects| book.hear(group, now_us, effects)) {
                             self.outgoing.wake();
                         }
-                        continue;
+                        if !self.closing.load(Ordering::Acquire) {
+                            continue;
+                        }
                     }
                     Some(Err(failed)) => return Some(failed),
                     None => return Some(Failed::Trouble(Trouble::Broken("the stream ended".into()))),
@@ -270,6 +281,8 @@ impl Look {
             () = link.attendant.notified() => {}
             () = sleep => self.armed = None,
         }
+        // However often this is woken, others get their turn.
+        tokio::task::coop::consume_budget().await;
     }
 }
 
@@ -320,6 +333,7 @@ pub(super) struct Asking {
     link: Arc<Link>,
     number: u64,
     answer: oneshot::Receiver<Result<Answered, Error>>,
+    begins: Begins,
     over: bool,
 }
 
@@ -327,8 +341,15 @@ impl Asking {
     pub fn begin(link: &Arc<Link>, mut entry: Entry) -> Asking {
         let (answer, answered) = oneshot::channel();
         entry.answer = Some(answer);
+        let begins = entry.begins();
         let number = link.ask(entry);
-        Asking { link: Arc::clone(link), number, answer: answered, over: false }
+        Asking { link: Arc::clone(link), number, answer: answered, begins, over: false }
+    }
+
+    /// Goes on with it also when nobody waits for the answer any more.
+    pub fn insist(mut self) -> Asking {
+        self.over = true;
+        self
     }
 
     pub fn link(&self) -> &Link {
@@ -343,14 +364,25 @@ impl Future for Asking {
         let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
         self.over = true;
         // Nobody drops an answer but a book that is closed, which tells everybody before.
-        Poll::Ready(answer.unwrap_or_else(|_| Err(Error::Cancelled)))
+        Poll::Ready(answer.unwrap_or(Err(Error::Cancelled)))
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        if !self.over {
-            self.link.forget(self.number);
+        if self.over {
+            return;
+        }
+        // The answer may have come meanwhile. One that comes from now on finds nobody, and is taken back by who brings it.
+        self.answer.close();
+        match self.answer.try_recv() {
+            Ok(Ok(answered)) => {
+                if let Some(undo) = self.begins.undo(answered.told) {
+                    self.link.undo(undo);
+                }
+            }
+            Ok(Err(_)) => {}
+            Err(_) => self.link.forget(self.number),
         }
     }
 }

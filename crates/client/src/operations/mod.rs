@@ -6,6 +6,7 @@ mod mark;
 mod book;
 mod entry;
 mod notices;
+mod reply;
 
 mod link;
 
@@ -102,6 +103,12 @@ impl Operations {
     /// Asks, and asks again by this policy until there is an answer.
     pub async fn ask_with(&self, what: What, policy: &RetryPolicy) -> Result<Answered, Error> {
         Asking::begin(&self.first(), entry(what, Stance::Policy(*policy))?).await
+    }
+
+    /// Like [`Operations::ask`], and goes on with it when the caller does not wait for the answer any more: for what ends
+    /// something.
+    pub async fn insist(&self, what: What) -> Result<Answered, Error> {
+        Asking::begin(&self.first(), entry(what, Stance::Policy(self.streams.policy))?).insist().await
     }
 
     /// Sends once, on the stream that is there or the next one, and does not repeat it. Drop it to forget it.

@@ -1,9 +1,9 @@
 //! A way to a server that fails when told to. Sits on loopback between a client and a server, and forwards, drops, stalls,
-//! dribbles or cuts, each direction by itself; counts connections and bytes.
+//! dribbles or cuts, each direction by itself; counts connections, and keeps what the client has said.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,17 +29,18 @@ pub enum Way {
 struct Mood {
     to_server: Way,
     to_client: Way,
-    /// Connections of an earlier generation are cut.
-    generation: u64,
-    server: SocketAddr,
+    /// Connections up to this one are cut.
+    cut_through: u64,
+    /// Connections up to this one stand still in both directions.
+    frozen_through: u64,
 }
 
 /// The counts of one proxy.
 #[derive(Debug, Default)]
 pub struct Counts {
-    pub connections: AtomicU64,
-    pub to_server_bytes: AtomicU64,
-    pub to_client_bytes: AtomicU64,
+    connections: AtomicU64,
+    /// What clients have sent, on all connections together.
+    said: Mutex<Vec<u8>>,
 }
 
 pub struct Proxy {
@@ -53,10 +54,14 @@ impl Proxy {
     pub async fn to(server: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (mood, moods) =
-            watch::channel(Mood { to_server: Way::Forward, to_client: Way::Forward, generation: 0, server });
+        let (mood, moods) = watch::channel(Mood {
+            to_server: Way::Forward,
+            to_client: Way::Forward,
+            cut_through: 0,
+            frozen_through: 0,
+        });
         let counts = Arc::new(Counts::default());
-        let accepting = tokio::spawn(accept(listener, moods, Arc::clone(&counts)));
+        let accepting = tokio::spawn(accept(listener, server, moods, Arc::clone(&counts)));
         Proxy { address, counts, mood, accepting }
     }
 
@@ -70,14 +75,31 @@ impl Proxy {
         self.mood.send_modify(|mood| mood.to_client = way);
     }
 
-    /// From now on new connections go to this server.
-    pub fn lead_to(&self, server: SocketAddr) {
-        self.mood.send_modify(|mood| mood.server = server);
-    }
-
     /// Cuts all connections there are. New ones go on.
     pub fn cut(&self) {
-        self.mood.send_modify(|mood| mood.generation += 1);
+        let connections = self.connections();
+        self.mood.send_modify(|mood| mood.cut_through = connections);
+    }
+
+    /// Stops all connections there are, without a word to either side. New ones go on.
+    pub fn freeze(&self) {
+        let connections = self.connections();
+        self.mood.send_modify(|mood| mood.frozen_through = connections);
+    }
+
+    /// The kinds of the HTTP/2 frames that the only client so far has sent over its only connection.
+    pub fn frames_to_server(&self) -> Vec<u8> {
+        assert_eq!(self.connections(), 1);
+        let said = self.counts.said.lock().unwrap();
+        let mut rest = said.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("HTTP/2");
+        let mut kinds = Vec::new();
+        while let [a, b, c, kind, _flags, _s, _t, _u, _v, after @ ..] = rest {
+            let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            let Some(next) = after.get(length..) else { break };
+            kinds.push(*kind);
+            rest = next;
+        }
+        kinds
     }
 
     /// How many connections there have been.
@@ -86,11 +108,7 @@ impl Proxy {
     }
 
     pub fn to_server_bytes(&self) -> u64 {
-        self.counts.to_server_bytes.load(Ordering::SeqCst)
-    }
-
-    pub fn to_client_bytes(&self) -> u64 {
-        self.counts.to_client_bytes.load(Ordering::SeqCst)
+        self.counts.said.lock().unwrap().len() as u64
     }
 }
 
@@ -101,25 +119,36 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, mood: watch::Receiver<Mood>, counts: Arc<Counts>) {
+async fn accept(listener: TcpListener, server: SocketAddr, mood: watch::Receiver<Mood>, counts: Arc<Counts>) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
-        counts.connections.fetch_add(1, Ordering::SeqCst);
+        let id = counts.connections.fetch_add(1, Ordering::SeqCst) + 1;
         let (mood, counts) = (mood.clone(), Arc::clone(&counts));
         tokio::spawn(async move {
-            let born = *mood.borrow();
             // Whoever finds no server behind the proxy is hung up on.
-            let Ok(server) = TcpStream::connect(born.server).await else { return };
+            let Ok(server) = TcpStream::connect(server).await else { return };
             client.set_nodelay(true).unwrap();
             server.set_nodelay(true).unwrap();
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
-            let there =
-                carry(from_client, to_server, mood.clone(), |mood| mood.to_server, &counts.to_server_bytes);
-            let back =
-                carry(from_server, to_client, mood.clone(), |mood| mood.to_client, &counts.to_client_bytes);
+            let there = carry(
+                from_client,
+                to_server,
+                mood.clone(),
+                |bytes| {
+                    counts.said.lock().unwrap().extend_from_slice(bytes);
+                },
+                |mood| if id <= mood.frozen_through { Way::Stall } else { mood.to_server },
+            );
+            let back = carry(
+                from_server,
+                to_client,
+                mood.clone(),
+                |_| {},
+                |mood| if id <= mood.frozen_through { Way::Stall } else { mood.to_client },
+            );
             let mut moods = mood.clone();
-            let cut = moods.wait_for(|mood| mood.generation != born.generation);
+            let cut = moods.wait_for(|mood| id <= mood.cut_through);
             tokio::select! {
                 () = async { tokio::join!(there, back); } => {}
                 _ = cut => {}
@@ -132,8 +161,8 @@ async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut mood: watch::Receiver<Mood>,
-    way: fn(&Mood) -> Way,
-    count: &AtomicU64,
+    note: impl Fn(&[u8]),
+    way: impl Fn(&Mood) -> Way,
 ) {
     let mut bytes = [0; 16 * 1024];
     loop {
@@ -150,7 +179,7 @@ async fn carry(
             },
             _ = mood.changed() => continue,
         };
-        count.fetch_add(length as u64, Ordering::SeqCst);
+        note(&bytes[..length]);
         // What was read just before a stall is held back with the rest.
         let Ok(now) = mood.wait_for(|mood| way(mood) != Way::Stall).await.map(|mood| way(&mood)) else {
             return;

@@ -1,0 +1,39 @@
+//! A way to a server as one client of the load has it: take a lock, give it back, and no more. Each way is in a file of its
+//! own; none of them tries anything twice.
+
+use std::time::Duration;
+
+use leasehold_client::Error;
+use leasehold_client::keeper::Confirmation;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    pub lock: &'a str,
+    pub owner: &'a str,
+    pub ttl: Duration,
+    /// How long to stand in line.
+    pub wait: Duration,
+}
+
+/// A lease, and what the client was told with it.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub lock: String,
+    pub owner: String,
+    pub lease_id: String,
+    pub token: u64,
+    pub confirmation: Confirmation,
+}
+
+/// One client's way to the server.
+pub trait Door: Send + 'static {
+    /// Connects, if that is not done by the first call as well.
+    fn open(&mut self) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Asks for a lock, once.
+    fn acquire(&mut self, wish: Wish<'_>) -> impl Future<Output = Result<Held, Error>> + Send;
+
+    /// Gives it back.
+    fn release(&mut self, held: &Held) -> impl Future<Output = Result<(), Error>> + Send;
+}

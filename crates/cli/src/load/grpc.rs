@@ -1,0 +1,30 @@
+//! The load over unary gRPC calls: one connection for each client, one call after the other.
+
+use leasehold_client::Error;
+use leasehold_client::bare::Unary;
+
+use super::door::{Door, Held, Wish};
+use super::stream::{ask, claim, held};
+
+/// One client's connection.
+pub struct Grpc(Unary);
+
+impl Grpc {
+    pub fn new(unary: Unary) -> Grpc {
+        Grpc(unary)
+    }
+}
+
+impl Door for Grpc {
+    async fn open(&mut self) -> Result<(), Error> {
+        self.0.connect().await
+    }
+
+    async fn acquire(&mut self, wish: Wish<'_>) -> Result<Held, Error> {
+        Ok(held(self.0.acquire(ask(wish)).await?))
+    }
+
+    async fn release(&mut self, held: &Held) -> Result<(), Error> {
+        self.0.release(&claim(held)).await
+    }
+}

@@ -1,0 +1,62 @@
+//! The load over the SDK's own way: all clients share its connection and the streams on it, as callers of one program do.
+
+use leasehold_client::keeper::Confirmation;
+use leasehold_client::{Ask, BootClock, Claim, Client, Clock, Error, Grant};
+
+use super::door::{Door, Held, Wish};
+
+/// One of the callers that share a client.
+pub struct Stream(Client);
+
+impl Stream {
+    pub fn new(client: Client) -> Stream {
+        Stream(client)
+    }
+}
+
+impl Door for Stream {
+    async fn open(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn acquire(&mut self, wish: Wish<'_>) -> Result<Held, Error> {
+        Ok(held(self.0.acquire(ask(wish)).await?))
+    }
+
+    async fn release(&mut self, held: &Held) -> Result<(), Error> {
+        self.0.release(&claim(held)).await
+    }
+}
+
+/// The wish in the SDK's words.
+pub fn ask(wish: Wish<'_>) -> Ask {
+    Ask { owner: Some(wish.owner.to_owned()), ttl: Some(wish.ttl), wait: wish.wait, ..Ask::new(wish.lock) }
+}
+
+/// What the SDK was given, heard just now.
+pub fn held(grant: Grant) -> Held {
+    let us = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    Held {
+        confirmation: Confirmation {
+            sent_us: grant.sent_us,
+            heard_us: BootClock.now_us(),
+            ttl_us: us(grant.ttl),
+            renew_after_us: us(grant.renew_after),
+            stop_after_us: us(grant.stop_after),
+        },
+        lock: grant.lock,
+        owner: grant.owner_id,
+        lease_id: grant.lease_id,
+        token: grant.fencing_token,
+    }
+}
+
+/// What shows that a lease is one's own.
+pub fn claim(held: &Held) -> Claim {
+    Claim {
+        lock: held.lock.clone(),
+        owner_id: held.owner.clone(),
+        lease_id: held.lease_id.clone(),
+        fencing_token: held.token,
+    }
+}

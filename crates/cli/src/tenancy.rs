@@ -1,0 +1,219 @@
+//! What `lock` and `elect` share: standing in line for a lock, and running a command under it until one of the two is over.
+//! Each of them decides for itself what comes next.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use clap::Args;
+use leasehold_client::{Client, Ended, Error, Guard, Lease, Lock, LockOptions, Ttl};
+use rustix::process::Signal;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::asking::{Asking, Owner};
+use crate::duration;
+use crate::paint::visible;
+use crate::status::{Failure, Status, of_io};
+use crate::under_lease::{self, Belief, Ran, Signals, Task};
+
+/// How long to wait before saying that there is a wait.
+const SAY_AFTER: Duration = Duration::from_millis(500);
+/// How long the server is waited for when a lock is given back, or a place in line. It is free at its deadline anyway.
+const GIVE_BACK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What both commands are told.
+#[derive(Args)]
+pub struct Tenancy {
+    /// What to lock: a NAME, path:/A/B, inode:N or range:N:FROM-TO
+    #[arg(value_name = "LOCK")]
+    pub lock: String,
+    /// For how long others wait if this machine dies: a duration, or short (10s), long (60s), batch (300s) [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_ttl)]
+    ttl: Option<Duration>,
+    /// Say what happens, also when standard error is no terminal
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    owner: Owner,
+    /// The command to run, and its arguments
+    #[arg(value_name = "CMD", last = true, required = true)]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    pub asking: Asking,
+}
+
+/// How long to wait, and for what.
+#[derive(Clone, Copy, Default)]
+pub struct Wish {
+    /// Up to this moment; without one, for as long as it takes.
+    pub until: Option<Instant>,
+    /// With others that share it.
+    pub shared: bool,
+}
+
+/// What came of standing in line.
+pub enum Stood {
+    /// It is ours.
+    Granted(Guard),
+    /// This signal called us away.
+    Called(Signal),
+}
+
+impl Tenancy {
+    /// Starts what everything here runs on. Renewals go on in threads of their own, whatever the command's output does to us.
+    pub fn runtime() -> Result<Runtime, Failure> {
+        let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        built.map_err(Tenancy::cannot_start)
+    }
+
+    /// The operating system does not let us.
+    pub fn cannot_start(error: io::Error) -> Failure {
+        Failure::new(of_io(&error), format!("could not start the command: {error}"))
+    }
+
+    /// Connects; none if a signal came first.
+    pub async fn connect(&self, signals: &mut Signals) -> Result<Result<Client, Signal>, Failure> {
+        let failed = format!("could not lock {}", self.lock);
+        tokio::select! {
+            client = self.asking.connect(self.owner.owner.as_deref(), &failed) => Ok(Ok(client?)),
+            signal = signals.end() => Ok(Err(signal)),
+        }
+    }
+
+    /// Stands in line until it is granted, the time is over, or a signal says to go.
+    pub async fn stand(&self, client: &Client, wish: Wish, signals: &mut Signals) -> Result<Stood, Error> {
+        let ttl = self.ttl.map_or_else(Ttl::default, Ttl::from);
+        let mut options = LockOptions::default();
+        if wish.shared {
+            options = options.shared();
+        }
+        if let Some(until) = wish.until {
+            options = options.timeout(until.saturating_duration_since(Instant::now()));
+        }
+        let lock = Lock::new(client, &*self.lock);
+        let stood = tokio::select! {
+            granted = lock.lock(ttl, options) => granted.map(Stood::Granted),
+            signal = signals.end() => Ok(Stood::Called(signal)),
+            never = self.say_who_is_in_the_way(client) => match never {},
+        };
+        if !matches!(stood, Ok(Stood::Granted(_))) {
+            // The place in line, or what was granted in the same moment, is being given back.
+            let _ = timeout(GIVE_BACK_PATIENCE, client.settled()).await;
+        }
+        stood
+    }
+
+    /// One line, once it is plain that there is a wait.
+    async fn say_who_is_in_the_way(&self, client: &Client) -> Infallible {
+        if self.talks() {
+            sleep(SAY_AFTER).await;
+            let mut line = format!("in line for {}", self.lock);
+            if let Ok(snapshot) = client.get(&self.lock).await {
+                let holders: Vec<&str> = snapshot.holders.iter().map(|holder| &*holder.owner_id).collect();
+                if !holders.is_empty() {
+                    line += &format!(", held by {}", holders.join(", "));
+                }
+                let ours = |waiter: &leasehold_client::Waiter| waiter.owner_id == client.owner();
+                match snapshot.waiters.iter().position(ours) {
+                    None | Some(0) => {}
+                    Some(1) => line += "; 1 waits before us",
+                    Some(before) => line += &format!("; {before} wait before us"),
+                }
+            }
+            eprintln!("leasehold: {}", visible(&line));
+        }
+        std::future::pending().await
+    }
+
+    /// Runs the command under what was granted.
+    pub async fn run(&self, client: &Client, guard: &Guard, signals: &mut Signals) -> Result<Ran, Failure> {
+        let lease = guard.lease();
+        // If it is over before it began, the loss signal has fired too, and the command is not started.
+        let until_us = lease.believed_until_us().unwrap_or(0);
+        let claim = lease.claim().ok();
+        let (told, until) = watch::channel(until_us);
+        let belief = Belief {
+            until_us: until,
+            ttl_us: lease.ttl().map_or(0, |ttl| u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX)),
+            lost: guard.lost(),
+            clock: client.clock().clone(),
+        };
+        let environment = claim.map_or_else(Vec::new, |claim| {
+            vec![
+                ("LEASEHOLD_LOCK", claim.lock),
+                ("LEASEHOLD_LEASE_ID", claim.lease_id),
+                ("LEASEHOLD_TOKEN", claim.fencing_token.to_string()),
+                ("LEASEHOLD_OWNER", claim.owner_id),
+                ("LEASEHOLD_SERVER", client.server().to_owned()),
+            ]
+        });
+        let task = Task { command: &self.command, environment, lock: &self.lock };
+        tokio::select! {
+            ran = under_lease::run(&task, belief, signals) => ran.map_err(Tenancy::cannot_start),
+            never = tell_renewals(lease, told) => match never {},
+        }
+    }
+
+    /// Gives the lock back after the command has ended. That it cannot be given back is said, and is no failure.
+    pub async fn give_back(&self, client: &Client, guard: Guard, signals: &mut Signals) {
+        let given_back = async {
+            let released = guard.unlock().await;
+            client.settled().await;
+            released
+        };
+        let released = tokio::select! {
+            released = timeout(GIVE_BACK_PATIENCE, given_back) => released,
+            _ = signals.end() => return,
+        };
+        match released {
+            // That it was lost is said elsewhere.
+            Ok(Ok(()) | Err(Error::Ended(_))) => {}
+            Ok(Err(error)) => self.warn(&format!("could not release {}: {error}", self.lock)),
+            Err(_) => self.warn(&format!(
+                "could not release {}: no answer from {}; it is free when its time is over",
+                self.lock,
+                client.server()
+            )),
+        }
+    }
+
+    /// How and why it was lost, for whoever reads standard error.
+    pub fn loss(&self, guard: &Guard, ran: &Ran) -> Failure {
+        let why = guard.token().err().unwrap_or(Error::Ended(Ended::Lost));
+        let mut sentence = format!("lost {}: {why}; its command was ended", self.lock);
+        if ran.left_behind {
+            sentence += ", but not all of its processes could be: they belong to another user or hang";
+        }
+        self.asking.told_as("lease_expired", Failure::new(Status::Lost, visible(&sentence)))
+    }
+
+    /// Says something that only somebody who watches wants to know.
+    pub fn say(&self, sentence: &str) {
+        if self.talks() {
+            self.warn(sentence);
+        }
+    }
+
+    /// Says something on standard error.
+    pub fn warn(&self, sentence: &str) {
+        eprintln!("leasehold: {}", visible(sentence));
+    }
+
+    fn talks(&self) -> bool {
+        self.verbose || (io::stderr().is_terminal() && !self.asking.json)
+    }
+}
+
+/// Passes on each renewal that was confirmed.
+async fn tell_renewals(lease: &Lease, told: watch::Sender<u64>) -> Infallible {
+    loop {
+        let beyond_us = *told.borrow();
+        match lease.believed_beyond(beyond_us).await {
+            Ok(until_us) => drop(told.send(until_us)),
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

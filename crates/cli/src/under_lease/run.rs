@@ -1,0 +1,379 @@
+//! Runs a command under a lease, from its start to the moment when nobody is left in its group: one loop that looks at the clock
+//! before anything else, each time it wakes.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+use leasehold_client::Clock;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::group::Group;
+use super::leash::Leash;
+use super::orders::Notice;
+use super::signals::{self, Signals};
+use super::start;
+use super::terminal::Terminal;
+use super::timetable::Times;
+use super::watch::LOOK_EVERY_US;
+use super::{PROGRAM, START};
+
+/// How long past its time a silent watchdog is waited for before we do its work; a quarter of what it has, if that is less.
+const GRACE_US: u64 = 250_000;
+
+/// What is to be run.
+pub struct Task<'a> {
+    /// The command and its arguments.
+    pub command: &'a [OsString],
+    /// What it finds in its environment besides our own.
+    pub environment: Vec<(&'static str, String)>,
+    /// The lock's name, for people.
+    pub lock: &'a str,
+}
+
+/// What is known of the lease.
+pub struct Belief {
+    /// Until when it is believed, on the boot-time clock: half a TTL after the last confirmed sending.
+    pub until_us: watch::Receiver<u64>,
+    /// Its time to live.
+    pub ttl_us: u64,
+    /// Fires when it is over.
+    pub lost: CancellationToken,
+    /// The clock that all this is counted on.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// How it ended.
+pub struct Ran {
+    /// The command's status, as shells count it; none if it was never started.
+    pub status: Option<u8>,
+    /// The lease was lost before the command and all it left behind had ended; or before it was started.
+    pub lost: bool,
+    /// The last signal that asked us to end, if any did.
+    pub asked_to_end: Option<Signal>,
+    /// Nobody could end these: they belong to another user, or hang in the kernel.
+    pub left_behind: bool,
+}
+
+/// Runs it. An error means that it was not started.
+pub async fn run(task: &Task<'_>, belief: Belief, signals: &mut Signals) -> io::Result<Ran> {
+    // What the command leaves behind becomes our child when its parent ends, so that it is reaped whoever is process 1.
+    let _ = set_child_subreaper(Some(getpid()));
+    let mut leash = Leash::start(task.lock).await?;
+    let starting = Starting::spawn(task)?;
+    let group = starting.group;
+    let times = Times::of(*belief.until_us.borrow(), belief.ttl_us);
+    leash.guard(group, times).await?;
+    let terminal = Terminal::open();
+    let mut running = Running {
+        lock: task.lock,
+        group,
+        times,
+        ttl_us: belief.ttl_us,
+        clock: belief.clock,
+        leash: Some(leash),
+        terminal,
+        status: None,
+        lost: belief.lost.is_cancelled(),
+        terminated: false,
+        killed: false,
+        asked_to_end: None,
+    };
+    while let Some(signal) = signals.come() {
+        running.asked_to_end = Some(signal).filter(|signal| signals::ends(*signal)).or(running.asked_to_end);
+    }
+    if running.lost || running.asked_to_end.is_some() {
+        drop(starting);
+        return Ok(running.never_started().await);
+    }
+    if let Some(terminal) = &running.terminal {
+        terminal.lend(group);
+    }
+    if let Err(error) = starting.go() {
+        running.never_started().await;
+        return Err(error);
+    }
+    Ok(running.until_nobody_is_left(belief.until_us, belief.lost, signals).await)
+}
+
+/// A process that waits to become the command. Dropped, it ends.
+struct Starting {
+    group: Group,
+    word: UnixStream,
+}
+
+impl Starting {
+    fn spawn(task: &Task<'_>) -> io::Result<Starting> {
+        let (word, its_stdin) = UnixStream::pair()?;
+        let child = Command::new(PROGRAM)
+            .arg0("leasehold")
+            .arg(START)
+            .args(task.command)
+            .envs(task.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(OwnedFd::from(its_stdin))
+            .process_group(0)
+            .spawn()?;
+        Ok(Starting { group: Group::led_by(Pid::from_child(&child)), word })
+    }
+
+    fn go(self) -> io::Result<()> {
+        start::give_word(&self.word, io::stdin().as_fd())
+    }
+}
+
+struct Running<'a> {
+    lock: &'a str,
+    group: Group,
+    times: Times,
+    ttl_us: u64,
+    clock: Arc<dyn Clock>,
+    /// None when there is no watchdog to be had: then we are alone in keeping the time, and keep it short.
+    leash: Option<Leash>,
+    terminal: Option<Terminal>,
+    status: Option<u8>,
+    lost: bool,
+    terminated: bool,
+    killed: bool,
+    asked_to_end: Option<Signal>,
+}
+
+impl Running<'_> {
+    async fn until_nobody_is_left(
+        mut self,
+        mut until_us: watch::Receiver<u64>,
+        lost: CancellationToken,
+        signals: &mut Signals,
+    ) -> Ran {
+        let clock = Arc::clone(&self.clock);
+        loop {
+            self.look();
+            self.reap();
+            if self.is_over() || self.gives_up() {
+                break;
+            }
+            let alarm = clock.sleep_until(self.wake_us());
+            tokio::select! {
+                biased;
+                signal = signals.next() => self.hear(signal),
+                notice = notice(&mut self.leash) => match notice {
+                    Some(notice) => self.noticed(notice),
+                    None => self.replace_watchdog().await,
+                },
+                () = lost.cancelled(), if !self.lost => self.lose(),
+                Ok(()) = until_us.changed(), if !self.lost => {
+                    let times = Times::of(*until_us.borrow_and_update(), self.ttl_us);
+                    self.set(times);
+                }
+                () = alarm => {}
+            }
+        }
+        let left_behind = !self.group.is_empty();
+        self.tidy_up().await;
+        Ran { status: self.status, lost: self.lost, asked_to_end: self.asked_to_end, left_behind }
+    }
+
+    async fn never_started(mut self) -> Ran {
+        self.group.kill();
+        self.tidy_up().await;
+        Ran { status: None, lost: self.lost, asked_to_end: self.asked_to_end, left_behind: false }
+    }
+
+    async fn tidy_up(&mut self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back(self.group);
+        }
+        if let Some(leash) = self.leash.take() {
+            self.lost |= leash.dismiss().await;
+        }
+        self.reap();
+    }
+
+    /// The clock comes first, whatever woke us. The watchdog has most likely done all this already.
+    fn look(&mut self) {
+        let now_us = self.clock.now_us();
+        if self.killed || self.is_over() {
+            return;
+        }
+        if now_us >= self.times.kill_us {
+            self.killed = true;
+            self.lost = true;
+            self.group.kill();
+        } else if !self.terminated && now_us >= self.own_term_us() {
+            self.terminated = true;
+            self.lost = true;
+            self.group.terminate();
+        }
+    }
+
+    /// Whether nobody is left. Its number may be another's then, and is never signalled.
+    fn is_over(&self) -> bool {
+        self.status.is_some() && self.group.is_empty()
+    }
+
+    /// When we send SIGTERM ourselves, if the watchdog has not.
+    fn own_term_us(&self) -> u64 {
+        let Times { term_us, kill_us } = self.times;
+        match self.leash {
+            Some(_) => term_us.saturating_add(GRACE_US.min(kill_us.saturating_sub(term_us) / 4)),
+            None => term_us,
+        }
+    }
+
+    fn wake_us(&self) -> u64 {
+        let due_us = match (self.killed, self.terminated) {
+            (true, _) => u64::MAX,
+            (false, true) => self.times.kill_us,
+            (false, false) => self.own_term_us(),
+        };
+        let look_us = match self.status {
+            Some(_) => self.clock.now_us() + LOOK_EVERY_US,
+            None => u64::MAX,
+        };
+        due_us.min(look_us)
+    }
+
+    /// What does not die of SIGKILL is not waited for beyond the TTL: the lock is lost anyhow.
+    fn gives_up(&self) -> bool {
+        self.killed && self.clock.now_us() >= self.times.kill_us.saturating_add(self.ttl_us / 4)
+    }
+
+    fn lose(&mut self) {
+        self.lost = true;
+        let times = self.times.brought_forward(self.clock.now_us());
+        self.set(times);
+    }
+
+    fn set(&mut self, times: Times) {
+        if self.terminated || self.killed {
+            return;
+        }
+        self.times = times;
+        if let Some(leash) = &mut self.leash {
+            leash.set(times);
+        }
+    }
+
+    fn noticed(&mut self, notice: Notice) {
+        match notice {
+            Notice::Ready | Notice::Guarding => {}
+            // It may have acted at the very moment when a renewal was confirmed: there is no way back.
+            Notice::Terminated => (self.terminated, self.lost) = (true, true),
+            Notice::Killed => (self.killed, self.lost) = (true, true),
+        }
+    }
+
+    fn hear(&mut self, signal: Signal) {
+        if signals::ends(signal) {
+            self.asked_to_end = Some(signal);
+        }
+        match signal {
+            Signal::CHILD => {}
+            Signal::CONT => self.resume(),
+            signal if !self.is_over() => self.group.signal(signal),
+            _ => {}
+        }
+    }
+
+    /// Takes in what children have to say, and what the command left to us.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if pid != self.group.leader() {
+                continue;
+            }
+            match status.stopping_signal().and_then(Signal::from_named_raw) {
+                Some(signal) => self.stopped(signal),
+                None => {
+                    self.status = Some(shell_status(status));
+                    // Whether it ended before its time or because of it cannot be told any more.
+                    self.lost |= self.clock.now_us() >= self.times.term_us;
+                }
+            }
+        }
+    }
+
+    /// The command was stopped. If the terminal did it, so are we, as one job; otherwise we go on renewing.
+    fn stopped(&mut self, signal: Signal) {
+        let Some(terminal) = &mut self.terminal else { return };
+        match signal {
+            Signal::TTIN | Signal::TTOU => {
+                terminal.wanted();
+                if terminal.is_ours() {
+                    self.resume();
+                    return;
+                }
+            }
+            Signal::TSTP => terminal.take_back(self.group),
+            _ => return,
+        }
+        if !self.lost {
+            let left_us = self.times.term_us.saturating_sub(self.clock.now_us());
+            eprintln!(
+                "leasehold: {} is not renewed while we are stopped: its command is ended in {} s unless continued",
+                self.lock,
+                left_us / 1_000_000
+            );
+        }
+        signals::stop();
+        self.resume();
+    }
+
+    /// Goes on with the command after a stop, unless its time has come meanwhile.
+    fn resume(&mut self) {
+        self.look();
+        if self.killed || self.is_over() {
+            return;
+        }
+        if let Some(terminal) = &self.terminal {
+            terminal.lend(self.group);
+        }
+        self.group.signal(Signal::CONT);
+    }
+
+    /// Somebody has killed the watchdog.
+    async fn replace_watchdog(&mut self) {
+        self.leash = None;
+        let (group, times) = (self.group, self.times);
+        let started = async {
+            let mut leash = Leash::start(self.lock).await?;
+            leash.guard(group, times).await?;
+            io::Result::Ok(leash)
+        };
+        let leash = tokio::select! {
+            leash = started => leash,
+            () = self.clock.sleep_until(times.term_us) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        match leash {
+            Ok(leash) => self.leash = Some(leash),
+            Err(error) => {
+                eprintln!(
+                    "leasehold: ending the command: its watchdog was killed and cannot be replaced: {error}"
+                );
+                self.lose();
+            }
+        }
+    }
+}
+
+/// Resolves only if there is a watchdog.
+async fn notice(leash: &mut Option<Leash>) -> Option<Notice> {
+    match leash {
+        Some(leash) => leash.notice().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// As shells count it.
+fn shell_status(status: WaitStatus) -> u8 {
+    let number = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => 0,
+    };
+    u8::try_from(number).unwrap_or(u8::MAX)
+}

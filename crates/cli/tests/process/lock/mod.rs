@@ -1,0 +1,17 @@
+//! `lock` and `elect`: a command that runs only while its lease lasts, whatever is killed or stopped meanwhile.
+
+mod holder;
+mod stage;
+
+mod watchdog;
+
+mod statuses;
+mod surroundings;
+mod waiting;
+
+mod cut_off;
+mod killed;
+mod signals;
+mod stopped;
+
+mod elect;
