@@ -190,6 +190,7 @@ fn hostile_names_are_refused_or_mean_what_they_say() {
         let name = name.to_str().unwrap();
         name != "lock" && !name.starts_with("segment-") && !name.starts_with("snapshot-")
     });
-    assert!(listed.is_empty(), "{listed:?}");
+    assert_eq!(listed, ["files"]);
+    assert_eq!(fs::read_dir(place.path("data").join("files")).unwrap().count(), 0);
     server.stop();
 }
