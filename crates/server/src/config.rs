@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use leasehold_state_machine::limits::{Limits, OPEN_NUMBERS_MAX};
+use leasehold_state_machine::limits::{Limits, NUMBER_END, OPEN_NUMBERS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
@@ -80,6 +80,15 @@ pub struct Given {
     /// Request ids remembered at most after what they named has ended
     #[arg(long, value_name = "N", env = "LEASEHOLD_REQUEST_IDS_MAX", help_heading = "Limits")]
     pub request_ids_max: Option<usize>,
+    /// Files at most
+    #[arg(long, value_name = "N", env = "LEASEHOLD_FILES_MAX", help_heading = "Limits")]
+    pub files_max: Option<usize>,
+    /// Bytes at most in one file
+    #[arg(long, value_name = "BYTES", env = "LEASEHOLD_FILE_BYTES_MAX", help_heading = "Limits")]
+    pub file_bytes_max: Option<u64>,
+    /// Bytes at most in all files together
+    #[arg(long, value_name = "BYTES", env = "LEASEHOLD_FILES_BYTES_MAX", help_heading = "Limits")]
+    pub files_bytes_max: Option<u64>,
     /// Connections at most
     #[arg(long, value_name = "N", env = "LEASEHOLD_CONNECTIONS_MAX", help_heading = "Limits")]
     pub connections_max: Option<usize>,
@@ -162,6 +171,9 @@ pub struct Settings {
     pub waiters_per_lock_max: usize,
     pub sessions_max: usize,
     pub request_ids_max: usize,
+    pub files_max: usize,
+    pub file_bytes_max: u64,
+    pub files_bytes_max: u64,
     pub connections_max: usize,
     pub connections_per_peer_max: usize,
     pub watchers_max: usize,
@@ -258,6 +270,9 @@ impl Given {
             waiters_per_lock_max: self.waiters_per_lock_max.or(lower.waiters_per_lock_max),
             sessions_max: self.sessions_max.or(lower.sessions_max),
             request_ids_max: self.request_ids_max.or(lower.request_ids_max),
+            files_max: self.files_max.or(lower.files_max),
+            file_bytes_max: self.file_bytes_max.or(lower.file_bytes_max),
+            files_bytes_max: self.files_bytes_max.or(lower.files_bytes_max),
             connections_max: self.connections_max.or(lower.connections_max),
             connections_per_peer_max: self.connections_per_peer_max.or(lower.connections_per_peer_max),
             watchers_max: self.watchers_max.or(lower.watchers_max),
@@ -291,6 +306,9 @@ impl Given {
             waiters_per_lock_max: self.waiters_per_lock_max.unwrap_or(limits.waiters_per_lock_max),
             sessions_max: self.sessions_max.unwrap_or(limits.sessions_max),
             request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
+            files_max: self.files_max.unwrap_or(limits.files_max),
+            file_bytes_max: self.file_bytes_max.unwrap_or(limits.file_bytes_max),
+            files_bytes_max: self.files_bytes_max.unwrap_or(limits.files_bytes_max),
             connections_max: self.connections_max.unwrap_or(CONNECTIONS_MAX),
             connections_per_peer_max: self.connections_per_peer_max.unwrap_or(CONNECTIONS_PER_PEER_MAX),
             watchers_max: self.watchers_max.unwrap_or(WATCHERS_MAX),
@@ -324,6 +342,9 @@ impl Settings {
             waiters_per_lock_max: self.waiters_per_lock_max,
             sessions_max: self.sessions_max,
             request_ids_max: self.request_ids_max,
+            files_max: self.files_max,
+            file_bytes_max: self.file_bytes_max,
+            files_bytes_max: self.files_bytes_max,
             ..Limits::default()
         }
     }
@@ -335,6 +356,7 @@ impl Settings {
             ("waiters_per_lock_max", self.waiters_per_lock_max),
             ("sessions_max", self.sessions_max),
             ("request_ids_max", self.request_ids_max),
+            ("files_max", self.files_max),
             ("connections_max", self.connections_max),
             ("connections_per_peer_max", self.connections_per_peer_max),
             ("watchers_max", self.watchers_max),
@@ -343,6 +365,13 @@ impl Settings {
         ] {
             if !(1..=RECORDS_MAX).contains(&value) {
                 return Err(ConfigError::OutOfBounds { key, min: 1, max: RECORDS_MAX as u64 });
+            }
+        }
+        for (key, value) in
+            [("file_bytes_max", self.file_bytes_max), ("files_bytes_max", self.files_bytes_max)]
+        {
+            if !(1..NUMBER_END).contains(&value) {
+                return Err(ConfigError::OutOfBounds { key, min: 1, max: NUMBER_END - 1 });
             }
         }
         if !(WATCH_COMMENT_MS_MIN..=WATCH_COMMENT_MS_MAX).contains(&self.watch_comment_ms) {

@@ -11,6 +11,8 @@ pub mod limits;
 pub mod rfc3339;
 pub mod wire;
 
+pub mod files;
+
 pub mod watch;
 
 pub mod metrics;

@@ -17,6 +17,13 @@ pub const UNFINISHED_BODIES_MAX: usize = 4096;
 /// What is not counted among them: renewals and releases are smaller, and must get through in pieces too. It is less than
 /// the head that came with it.
 pub const UNCOUNTED_BODY_BYTES: usize = 4 * 1024;
+/// Bytes of writes to files that have come in part, at once on all connections, in room of their own: what is written to
+/// files must not keep lock calls out. Writes that have come whole are the engine's to count.
+pub const UNFINISHED_WRITE_BYTES_MAX: usize = 128 << 20;
+/// A write may be sixteen times as long as other bodies, and may take so many times as long: 1 MiB at 300 kbit/s.
+pub const WRITE_BODY_TIMES: u32 = 3;
+/// A message that writes to a file is longer than its bytes by at most this: names, ids, and how it is framed.
+pub const WRITE_MESSAGE_EXTRA_BYTES: usize = 4 * 1024;
 /// How long somebody whose body was one too many is told to wait.
 pub const UNFINISHED_BODIES_RETRY_MS: u64 = 1000;
 /// How long a connection may leave bytes that it asked for untaken.
@@ -78,6 +85,20 @@ pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a stopped server waits for its audit trail to be written.
 pub const TRAIL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of files that lie in memory for those who read them: 256 reads of the largest pieces at once, or 4,096 small ones.
+pub const READ_BYTES_MAX: usize = 256 << 20;
+/// A read of at most this is one look at the file, in which each write is seen whole or not at all: as long as a write.
+pub const WHOLE_READ_BYTES_MAX: usize = leasehold_state_machine::limits::WRITE_BYTES_MAX as usize;
+/// A longer one is many looks at so many bytes: enough that the disk and not the way to it takes the time.
+pub const LONG_READ_PIECE_BYTES: usize = 256 * 1024;
+/// Bytes that are handed to a connection at once, and that must be taken within [`WRITE_TIMEOUT`].
+pub const READ_SLICE_BYTES: usize = 64 * 1024;
+/// A reader that took something this short a time ago keeps its room also when there is none left.
+pub const UNTOUCHED_READER: Duration = Duration::from_secs(5);
+/// Looks at the disk at once. Each takes a thread.
+pub const DISK_READS_AT_ONCE: usize = 16;
+/// How long somebody who was one reader too many is told to wait.
+pub const READ_RETRY_MS: u64 = 1000;
 /// Watchers at once, unless the operator says otherwise.
 pub const WATCHERS_MAX: usize = 10_000;
 /// How many events may pass a watcher that does not keep up, before it is cut off: half of what is kept, so that it can

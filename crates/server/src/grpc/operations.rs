@@ -24,6 +24,7 @@ use super::mark::Mark;
 use super::{refused, requests, shapes};
 use crate::http::door::{Door, Stage};
 use crate::limits::{GROUP_BYTES_MAX, STREAM_SESSIONS_MAX};
+use crate::metrics::tallies::Ended;
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
 
@@ -289,7 +290,8 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
 
     /// An operation is over.
     fn end(&mut self, number: u64, operation: &InFlight, outcome: Outcome) {
-        self.door.metrics().called(operation.call, operation.waits, operation.since.elapsed(), &outcome);
+        let took = operation.since.elapsed();
+        self.door.metrics().called(operation.call, operation.waits, took, Ended::of(&outcome));
         match (&outcome, operation.session) {
             (Ok(Answer::Session(view)), _) => self.listen_to(view.session),
             (Ok(Answer::Closed), Some(session))

@@ -86,7 +86,7 @@ async fn drive(
             if reply.body().size_hint().exact().is_some() {
                 busy.answered();
             }
-            Ok::<_, Infallible>(reply.map(|body| Sending { body, _busy: busy }))
+            Ok::<_, Infallible>(reply.map(|body| Sending { body, busy }))
         }
     });
     let builder = builder(limits);
@@ -147,7 +147,7 @@ fn builder(limits: ConnectionLimits) -> auto::Builder<TokioExecutor> {
 /// An answer's body. While it is there, the connection is not idle.
 struct Sending<B> {
     body: B,
-    _busy: Busy,
+    busy: Busy,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Body for Sending<B> {
@@ -158,7 +158,11 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Sending<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if frame.is_ready() {
+            self.busy.progressed();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

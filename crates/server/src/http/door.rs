@@ -9,22 +9,26 @@ use hyper::body::Incoming;
 use hyper::header;
 use hyper::http::request::Parts;
 use leasehold_engine::Handle;
-use leasehold_state_machine::answer::{Outcome, Refusal};
+use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::Seq;
+use leasehold_state_machine::file::FileName;
 use leasehold_state_machine::invalid::Invalid;
 use tokio::sync::watch;
 
 use super::events::EventStream;
 use super::gate::Gate;
-use super::intake::Unfinished;
+use super::intake::{Bounds, Unfinished};
 use super::reply::{self, Reply};
 use super::route::{self, Page, To};
 use super::watch_request::{self, WatchRequest};
 use super::{intake, openapi, pages};
-use crate::limits::IN_FLIGHT_MAX;
+use crate::files::{Readers, Reading};
+use crate::limits::{
+    BODY_BYTES_MAX, IN_FLIGHT_MAX, UNFINISHED_BODIES_MAX, UNFINISHED_WRITE_BYTES_MAX, WRITE_BODY_TIMES,
+};
 use crate::metrics::exposition;
-use crate::metrics::tallies::Tallies;
+use crate::metrics::tallies::{Ended, Tallies};
 use crate::watch::{Concern, Feed, Watching};
 use crate::wire::commands::{Call, Sent};
 use crate::wire::problem::Denial;
@@ -49,6 +53,8 @@ pub struct Door {
     gate: Gate,
     tallies: Arc<Tallies>,
     unfinished: Unfinished,
+    unfinished_writes: Unfinished,
+    readers: Arc<Readers>,
     in_flight_max: usize,
     engine: OnceLock<Handle>,
     watch: OnceLock<Watch>,
@@ -70,7 +76,9 @@ impl Door {
         Door {
             gate,
             tallies: Arc::default(),
-            unfinished: Unfinished::default(),
+            unfinished: Unfinished::new(UNFINISHED_BODIES_MAX * BODY_BYTES_MAX),
+            unfinished_writes: Unfinished::new(UNFINISHED_WRITE_BYTES_MAX),
+            readers: Arc::default(),
             in_flight_max: IN_FLIGHT_MAX,
             engine: OnceLock::new(),
             watch: OnceLock::new(),
@@ -142,27 +150,38 @@ impl Door {
     async fn carry_out(&self, request: Request<Incoming>, body_timeout: Duration) -> Result<Reply, Denial> {
         let (head, body) = request.into_parts();
         self.admit(&head)?;
-        let (to, lock) = route::find(&head.method, head.uri.path())?;
+        let (to, segment) = route::find(&head.method, head.uri.path())?;
+        if let To::Call(call) = to
+            && call.has_bytes()
+        {
+            return self.write_file(call, segment, &head, body, body_timeout).await;
+        }
         let body = self.take(body, body_timeout).await?;
         let call = match to {
             To::Call(call) => call,
             To::Page(page) => return self.page(page, &head),
             To::WatchLock | To::WatchPrefix if !body.is_empty() => return Err(no_body().into()),
             To::WatchLock => {
-                return self.watch(watch_request::of_lock(lock, head.uri.query(), &head.headers)?);
+                return self.watch(watch_request::of_lock(segment, head.uri.query(), &head.headers)?);
             }
             To::WatchPrefix => {
                 return self.watch(watch_request::of_prefix(head.uri.query(), &head.headers)?);
             }
         };
-        if call.has_body() {
+        if call.has_json() {
             intake::check_media_type(&head.headers)?;
         } else if !body.is_empty() {
             return Err(no_body().into());
         }
-        let sent = Sent { lock, query: head.uri.query(), headers: &head.headers, body: &body };
-        let outcome = self.call(call, call.command(sent)).await;
-        Ok(reply::json(shapes::render(&outcome?)))
+        let sent = Sent { segment, query: head.uri.query(), headers: &head.headers, body: &body };
+        if call == Call::ReadFile {
+            return self.read_file(sent).await;
+        }
+        let answer = self.call(call, call.command(sent)).await?;
+        Ok(match (call, &answer) {
+            (Call::StatFile, Answer::File(view)) => reply::file_head(view),
+            _ => reply::json(shapes::render(&answer)),
+        })
     }
 
     /// Begins to watch: after the event `from`, or with what happens next.
@@ -188,7 +207,19 @@ impl Door {
 
     /// Takes a request's body in; the same bounds for every door.
     pub async fn take(&self, body: Incoming, within: Duration) -> Result<Bytes, Denial> {
-        intake::take(body, within, &self.unfinished).await
+        let bounds = Bounds { bytes_max: BODY_BYTES_MAX, within, unfinished: &self.unfinished };
+        intake::take(body, bounds).await
+    }
+
+    /// Takes in the body of a write to a file, which is longer than others. `within` is what others have.
+    pub async fn take_write(
+        &self,
+        body: Incoming,
+        bytes_max: usize,
+        within: Duration,
+    ) -> Result<Bytes, Denial> {
+        let within = within.saturating_mul(WRITE_BODY_TIMES);
+        intake::take(body, Bounds { bytes_max, within, unfinished: &self.unfinished_writes }).await
     }
 
     /// Where what has come in part is counted.
@@ -207,8 +238,25 @@ impl Door {
             },
             Err(invalid) => Err(Refusal::Invalid(invalid)),
         };
-        self.tallies.called(call, waits, started.elapsed(), &outcome);
+        self.tallies.called(call, waits, started.elapsed(), Ended::of(&outcome));
         outcome
+    }
+
+    /// Begins to read a file, and counts it: the bytes from and up to what `part` makes of the file's size.
+    pub async fn read(
+        &self,
+        name: Result<FileName, Invalid>,
+        part: impl FnOnce(u64) -> Result<(u64, u64), Denial>,
+    ) -> Result<Reading, Denial> {
+        let started = Instant::now();
+        let begun = async {
+            let file = self.serving()?.open_file(name?).await?;
+            let (start, end) = part(file.view().size)?;
+            Ok(Reading::begin(&self.readers, file, start, end).await?)
+        };
+        let begun = begun.await;
+        self.tallies.called(Call::ReadFile, false, started.elapsed(), Ended::of_any(&begun));
+        begun
     }
 
     /// The engine, while there is one that serves.
@@ -241,6 +289,7 @@ impl Door {
                 exposition::render(
                     &self.tallies,
                     self.engine.get().map(Handle::metrics),
+                    &self.readers,
                     self.watch.get().map(|watch| &*watch.feed),
                 ),
             ),

@@ -45,6 +45,7 @@ pub fn index(scheme: &str, host: Option<&str>) -> String {
 <dl>
 <dt><a href="/v1/locks">Locks</a></dt><dd>that are held or waited for</dd>
 <dt><a href="/v1/sessions">Sessions</a></dt><dd>that live, and how many leases live by them</dd>
+<dt><a href="/v1/files">Files</a></dt><dd>that are kept here, and written only under a lease</dd>
 </dl>
 <h2>The server</h2>
 <dl>

@@ -284,6 +284,13 @@ impl Busy {
             self.place.answers_since_ms.store(self.places.now_ms(), Ordering::Release);
         }
     }
+
+    /// The client takes an answer that lies ready: its time for the rest begins anew.
+    pub fn progressed(&self) {
+        if self.answering {
+            self.place.answers_since_ms.store(self.places.now_ms(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Busy {

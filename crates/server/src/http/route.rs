@@ -1,13 +1,13 @@
 //! Which call a method and a path mean: one table, which the description of the API reads too. Works on the path as it
-//! was sent: nothing is decoded, joined or normalised before it is split, so that `%2F` in a lock's name stays inside
-//! its segment.
+//! was sent: nothing is decoded, joined or normalised before it is split, so that `%2F` in a name stays inside its
+//! segment.
 
 use hyper::Method;
 
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
 
-/// Where a request goes, and the path segment that names its lock, as sent; empty where a route has none.
+/// Where a request goes, and the path segment that names its lock or file, as sent; empty where a route has none.
 pub type Found<'p> = (To, &'p str);
 
 /// Where requests go.
@@ -45,7 +45,7 @@ pub enum Page {
 pub struct Route {
     /// The methods that mean this.
     pub methods: &'static [Method],
-    /// The segments of its path, of which [`LOCK`] stands for any.
+    /// The segments of its path, of which [`LOCK`] and [`FILE`] stand for any.
     pub path: &'static [&'static str],
     /// What is meant.
     pub to: To,
@@ -53,13 +53,18 @@ pub struct Route {
 
 /// The segment that names a lock.
 pub const LOCK: &str = "{lock}";
+/// The segment that names a file.
+pub const FILE: &str = "{name}";
 
 /// Segments of the longest path.
 const SEGMENTS_MAX: usize = 4;
 
 const GET: &[Method] = &[Method::GET, Method::HEAD];
-/// Not HEAD: a stream of events has no end to tell the length of.
+/// Not HEAD: a stream of events has no end to tell the length of, and a file has a HEAD of its own.
 const STREAM: &[Method] = &[Method::GET];
+/// A file is looked at without being read.
+const HEAD: &[Method] = &[Method::HEAD];
+const PUT: &[Method] = &[Method::PUT];
 const POST: &[Method] = &[Method::POST];
 const DELETE: &[Method] = &[Method::DELETE];
 
@@ -79,6 +84,12 @@ pub static ROUTES: &[Route] = &[
     Route { methods: POST, path: &["v1", "sessions"], to: To::Call(Call::OpenSession) },
     Route { methods: POST, path: &["v1", "sessions", "keepalive"], to: To::Call(Call::KeepAlive) },
     Route { methods: POST, path: &["v1", "sessions", "close"], to: To::Call(Call::CloseSession) },
+    Route { methods: GET, path: &["v1", "files"], to: To::Call(Call::ListFiles) },
+    Route { methods: STREAM, path: &["v1", "files", FILE], to: To::Call(Call::ReadFile) },
+    Route { methods: HEAD, path: &["v1", "files", FILE], to: To::Call(Call::StatFile) },
+    Route { methods: PUT, path: &["v1", "files", FILE], to: To::Call(Call::WriteFile) },
+    Route { methods: DELETE, path: &["v1", "files", FILE], to: To::Call(Call::DeleteFile) },
+    Route { methods: POST, path: &["v1", "files", FILE, "append"], to: To::Call(Call::AppendFile) },
     Route { methods: GET, path: &["healthz"], to: To::Page(Page::Health) },
     Route { methods: GET, path: &["readyz"], to: To::Page(Page::Ready) },
     Route { methods: GET, path: &["version"], to: To::Page(Page::Version) },
@@ -98,8 +109,8 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Denial> {
     let segments = &segments[..count];
     let here = || ROUTES.iter().filter(|route| route.fits(segments));
     if let Some(route) = here().find(|route| route.methods.contains(method)) {
-        let lock = route.path.iter().position(|segment| *segment == LOCK);
-        return Ok((route.to, lock.map_or("", |place| segments[place])));
+        let named = route.path.iter().position(|segment| is_any(segment));
+        return Ok((route.to, named.map_or("", |place| segments[place])));
     }
     let allowed: Vec<&str> = here().flat_map(|route| route.methods).map(Method::as_str).collect();
     match allowed.is_empty() {
@@ -111,8 +122,12 @@ pub fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Denial> {
 impl Route {
     fn fits(&self, segments: &[&str]) -> bool {
         self.path.len() == segments.len()
-            && self.path.iter().zip(segments).all(|(ours, sent)| ours == sent || *ours == LOCK)
+            && self.path.iter().zip(segments).all(|(ours, sent)| ours == sent || is_any(ours))
     }
+}
+
+fn is_any(segment: &str) -> bool {
+    [LOCK, FILE].contains(&segment)
 }
 
 #[cfg(test)]
@@ -132,6 +147,10 @@ mod tests {
         assert_eq!(acquire("/v1/locks/path:/a/acquire"), Err(Denial::NoRoute));
         assert_eq!(acquire("/v1/locks/a/acquire/"), Err(Denial::NoRoute));
         assert_eq!(find(&Method::GET, "/v1/locks/"), Ok((To::Call(Call::Get), "")));
+        assert_eq!(acquire("/v1/files/a%2Fb/append"), Ok((To::Call(Call::AppendFile), "a%2Fb")));
+        assert_eq!(acquire("/v1/files/append/append"), Ok((To::Call(Call::AppendFile), "append")));
+        assert_eq!(find(&Method::PUT, "/v1/files/append"), Ok((To::Call(Call::WriteFile), "append")));
+        assert_eq!(find(&Method::GET, "/v1/files/a/b/c"), Err(Denial::NoRoute));
         assert_eq!(find(&Method::GET, "/"), Ok((To::Page(Page::Index), "")));
     }
 
@@ -153,6 +172,8 @@ mod tests {
         assert_eq!(allow(Method::HEAD, "/v1/locks/a/watch"), "GET");
         assert_eq!(allow(Method::POST, "/v1/watch"), "GET");
         assert_eq!(allow(Method::POST, "/metrics"), "GET, HEAD");
+        assert_eq!(allow(Method::POST, "/v1/files/a"), "GET, HEAD, PUT, DELETE");
+        assert_eq!(allow(Method::GET, "/v1/files/a/append"), "POST");
     }
 
     #[test]

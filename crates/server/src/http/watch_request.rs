@@ -6,7 +6,7 @@ use leasehold_state_machine::invalid::Invalid;
 use leasehold_state_machine::resource::Resource;
 
 use crate::watch::Concern;
-use crate::wire::commands::lock;
+use crate::wire::commands::named;
 use crate::wire::fields;
 use crate::wire::query::Query;
 
@@ -25,7 +25,7 @@ pub struct WatchRequest {
 /// A watch of the lock in this path segment.
 pub fn of_lock(segment: &str, query: Option<&str>, headers: &HeaderMap) -> Result<WatchRequest, Invalid> {
     let query = Query::read(query, fields::WATCH_LOCK)?;
-    let resource = Resource::parse(&lock(segment, query.text("lock"))?)?;
+    let resource = Resource::parse(&named("lock", segment, query.text("lock"))?)?;
     let from = resume_after(query.number("from")?, headers)?;
     Ok(WatchRequest { concern: Concern::lock(&resource), from })
 }

@@ -7,17 +7,19 @@ use leasehold_engine::{Metrics, Op};
 use super::process;
 use super::tallies::{Ended, Tallies};
 use super::text::Text;
+use crate::files::Readers;
 use crate::http::pages::VERSION;
 use crate::watch::Feed;
 use crate::wire::commands::Call;
 
 /// Renders the page. There is no engine while the server starts.
-pub fn render(tallies: &Tallies, engine: Option<&Metrics>, feed: Option<&Feed>) -> String {
+pub fn render(tallies: &Tallies, engine: Option<&Metrics>, readers: &Readers, feed: Option<&Feed>) -> String {
     let mut text = Text::default();
     calls(&mut text, tallies);
     if let Some(metrics) = engine {
         state(&mut text, metrics);
         journal(&mut text, metrics);
+        files(&mut text, metrics, readers);
     }
     if let Some(feed) = feed {
         watching(&mut text, feed);
@@ -31,6 +33,14 @@ fn calls(text: &mut Text, tallies: &Tallies) {
         ("lock_acquire_total", "Acquire calls by result.", Call::Acquire),
         ("lock_renew_total", "Renew calls by result.", Call::Renew),
         ("lock_release_total", "Release calls by result.", Call::Release),
+        ("file_append_total", "Appends to files by result.", Call::AppendFile),
+        ("file_write_total", "Writes to files at an offset by result.", Call::WriteFile),
+        ("file_delete_total", "Deletions of files by result.", Call::DeleteFile),
+        (
+            "file_read_total",
+            "Reads of files by result, each counted when its first bytes are there.",
+            Call::ReadFile,
+        ),
     ] {
         text.family(name, help, "counter");
         for ended in Ended::ALL {
@@ -87,6 +97,32 @@ fn journal(text: &mut Text, metrics: &Metrics) {
     let room_bytes = metrics.room_bytes.load(Relaxed);
     if room_bytes != u64::MAX {
         text.gauge("lock_journal_room_bytes", "Free bytes on the journal's disk.", room_bytes);
+    }
+}
+
+fn files(text: &mut Text, metrics: &Metrics, readers: &Readers) {
+    text.gauge("files_stored", "Files now.", metrics.files.load(Relaxed));
+    text.gauge("files_stored_bytes", "Bytes in all files together.", metrics.file_bytes.load(Relaxed));
+    text.gauge("file_readers", "Readers for whom bytes lie ready.", readers.waiting());
+    for (name, help, value) in [
+        (
+            "file_changes_total",
+            "Writes that were made; a request that is repeated is one.",
+            metrics.file_writes_total.load(Relaxed),
+        ),
+        (
+            "file_written_bytes_total",
+            "Bytes that were written to files.",
+            metrics.file_written_bytes_total.load(Relaxed),
+        ),
+        ("file_read_bytes_total", "Bytes of files that readers were given.", readers.read_bytes_total()),
+        (
+            "file_syncs_total",
+            "Syncs of files, made for snapshots: a write needs none of its own.",
+            metrics.file_syncs_total.load(Relaxed),
+        ),
+    ] {
+        text.counter(name, help, value);
     }
 }
 

@@ -8,6 +8,7 @@ use leasehold_engine::Histogram;
 use leasehold_state_machine::answer::{Outcome, Refusal};
 
 use crate::wire::commands::Call;
+use crate::wire::problem::Denial;
 
 /// How a call ended, as `result` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +34,20 @@ impl Ended {
         }
     }
 
-    fn of(outcome: &Outcome) -> Ended {
+    /// How this outcome ends a call.
+    pub fn of(outcome: &Outcome) -> Ended {
         match outcome {
             Ok(_) => Ended::Success,
             Err(Refusal::Busy { .. }) => Ended::Busy,
+            Err(_) => Ended::Fail,
+        }
+    }
+
+    /// The same of what has been refused at the door.
+    pub fn of_any<T>(outcome: &Result<T, Denial>) -> Ended {
+        match outcome {
+            Ok(_) => Ended::Success,
+            Err(Denial::Refusal(Refusal::Busy { .. })) => Ended::Busy,
             Err(_) => Ended::Fail,
         }
     }
@@ -67,8 +78,8 @@ impl Default for Tallies {
 
 impl Tallies {
     /// A call has ended. `waits` says whether it was ready to stand in line.
-    pub fn called(&self, call: Call, waits: bool, took: Duration, outcome: &Outcome) {
-        self.ended[call as usize][Ended::of(outcome) as usize].fetch_add(1, Ordering::Relaxed);
+    pub fn called(&self, call: Call, waits: bool, took: Duration, ended: Ended) {
+        self.ended[call as usize][ended as usize].fetch_add(1, Ordering::Relaxed);
         let histogram = if waits { &self.waited } else { &self.latency[call as usize] };
         histogram.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }

@@ -8,14 +8,15 @@ use leasehold_state_machine::words::{Mode, RequestId};
 
 use super::body::Body;
 use super::fields;
+use super::file_commands::{self, Write};
 use super::forms::{self, AcquireForm, BreakForm, ListForm, ProofForm};
 use super::percent::decode_segment;
 use super::query::Query;
 
 /// The header that is another way to give a `request_id`.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Stands for the lock in a path when the lock is in the query.
-const LOCK_IN_QUERY: &str = "~";
+/// Stands for the name in a path when the name is in the query.
+const IN_QUERY: &str = "~";
 
 /// The calls that the engine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +45,25 @@ pub enum Call {
     CloseSession,
     /// Look at the sessions.
     ListSessions,
+    /// Write to a file's end.
+    AppendFile,
+    /// Write to a file at an offset.
+    WriteFile,
+    /// Delete a file.
+    DeleteFile,
+    /// Read a file.
+    ReadFile,
+    /// Look at one file.
+    StatFile,
+    /// Look at many.
+    ListFiles,
 }
 
 /// The parts of a request that say what is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'r> {
-    /// The path segment that names the lock, as it was sent; empty where a route has none.
-    pub lock: &'r str,
+    /// The path segment that names the lock or the file, as it was sent; empty where a route has none.
+    pub segment: &'r str,
     /// The query, as it was sent.
     pub query: Option<&'r str>,
     /// The headers.
@@ -61,7 +74,7 @@ pub struct Sent<'r> {
 
 impl Call {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Call; 12] = [
+    pub const ALL: [Call; 18] = [
         Call::Acquire,
         Call::Renew,
         Call::Release,
@@ -74,6 +87,12 @@ impl Call {
         Call::KeepAlive,
         Call::CloseSession,
         Call::ListSessions,
+        Call::AppendFile,
+        Call::WriteFile,
+        Call::DeleteFile,
+        Call::ReadFile,
+        Call::StatFile,
+        Call::ListFiles,
     ];
 
     /// The word under which metrics know it.
@@ -91,6 +110,12 @@ impl Call {
             Call::KeepAlive => "keepalive",
             Call::CloseSession => "close_session",
             Call::ListSessions => "list_sessions",
+            Call::AppendFile => "append_file",
+            Call::WriteFile => "write_file",
+            Call::DeleteFile => "delete_file",
+            Call::ReadFile => "read_file",
+            Call::StatFile => "stat_file",
+            Call::ListFiles => "list_files",
         }
     }
 
@@ -109,6 +134,11 @@ impl Call {
             Call::KeepAlive => keep_alive(sent),
             Call::CloseSession => close_session(sent),
             Call::ListSessions => list_sessions(sent),
+            Call::AppendFile => Ok(Write::append(sent)?.with(sent.body)),
+            Call::WriteFile => Ok(Write::at_offset(sent)?.with(sent.body)),
+            Call::DeleteFile => file_commands::delete(sent),
+            Call::ReadFile | Call::StatFile => file_commands::stat(sent),
+            Call::ListFiles => file_commands::list(sent),
         }
     }
 }
@@ -187,7 +217,7 @@ fn break_lock(sent: Sent<'_>) -> Result<Command, Invalid> {
         return Err(Invalid::new("reason", "a break needs a reason: add `?reason=`"));
     };
     BreakForm {
-        lock: &lock(sent.lock, query.text("lock"))?,
+        lock: &named("lock", sent.segment, query.text("lock"))?,
         reason,
         force: query.flag("force")?.unwrap_or(false),
         token: query.number("token")?,
@@ -227,18 +257,20 @@ fn list_sessions(sent: Sent<'_>) -> Result<Command, Invalid> {
 /// The lock of a call whose query says nothing else.
 fn only_lock(sent: Sent<'_>) -> Result<String, Invalid> {
     let query = Query::read(sent.query, fields::ONLY_LOCK)?;
-    lock(sent.lock, query.text("lock"))
+    named("lock", sent.segment, query.text("lock"))
 }
 
-/// The lock that a path segment names, or the query where the segment says so.
-pub fn lock(segment: &str, in_query: Option<&str>) -> Result<String, Invalid> {
-    let segment = decode_segment(segment).map_err(|problem| Invalid::new("lock", problem))?;
+/// The lock or file that a path segment names, or the query where the segment says so. `what` is the parameter.
+pub fn named(what: &'static str, segment: &str, in_query: Option<&str>) -> Result<String, Invalid> {
+    let segment = decode_segment(segment).map_err(|problem| Invalid::new(what, problem))?;
     match (segment.as_ref(), in_query) {
-        (LOCK_IN_QUERY, Some(text)) => Ok(text.to_owned()),
-        (LOCK_IN_QUERY, None) => Err(Invalid::new("lock", "a path with `~` names the lock as `?lock=`")),
+        (IN_QUERY, Some(text)) => Ok(text.to_owned()),
+        (IN_QUERY, None) => {
+            Err(Invalid::new(what, format!("a path with `~` says what it means as `?{what}=`")))
+        }
         (_, None) => Ok(segment.into_owned()),
         (_, Some(_)) => {
-            Err(Invalid::new("lock", "the lock is named in the path; for `?lock=` write `~` there"))
+            Err(Invalid::new(what, format!("it is named in the path; for `?{what}=` write `~` there")))
         }
     }
 }
@@ -248,7 +280,7 @@ fn no_parameters(sent: Sent<'_>) -> Result<(), Invalid> {
 }
 
 /// The request id from the field, from the header, or from both if they agree.
-fn request_id(field: Option<String>, headers: &HeaderMap) -> Result<Option<RequestId>, Invalid> {
+pub fn request_id(field: Option<String>, headers: &HeaderMap) -> Result<Option<RequestId>, Invalid> {
     let field = field.map(|text| RequestId::parse(&text)).transpose()?;
     let mut lines = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(line) = lines.next() else { return Ok(field) };

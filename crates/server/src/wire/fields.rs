@@ -33,9 +33,15 @@ pub const LIST_SESSIONS: [&str; 2] = ["limit", "cursor"];
 pub const WATCH_LOCK: [&str; 2] = ["lock", "from"];
 /// In the query of a watch of all locks with a prefix.
 pub const WATCH_PREFIX: [&str; 2] = ["prefix", "from"];
+/// In the query of a call on one file, when its path has `~`.
+pub const ONLY_NAME: [&str; 1] = ["name"];
+/// In the query of a write at an offset.
+pub const WRITE_FILE: [&str; 2] = ["name", "offset"];
+/// In the query of a list of files.
+pub const LIST_FILES: [&str; 3] = ["prefix", "limit", "cursor"];
 
 impl Call {
-    /// The fields that its body may have; a call without any has no body.
+    /// The fields that its body may have; a call without any has no JSON body.
     pub fn fields(self) -> &'static [&'static str] {
         match self {
             Call::Acquire => &ACQUIRE,
@@ -47,6 +53,12 @@ impl Call {
             Call::KeepAlive => &KEEP_ALIVE,
             Call::CloseSession => &CLOSE_SESSION,
             Call::Get | Call::List | Call::Break | Call::ListSessions => &[],
+            Call::AppendFile
+            | Call::WriteFile
+            | Call::DeleteFile
+            | Call::ReadFile
+            | Call::StatFile
+            | Call::ListFiles => &[],
         }
     }
 
@@ -59,12 +71,25 @@ impl Call {
             Call::List => &LIST,
             Call::Break => &BREAK,
             Call::ListSessions => &LIST_SESSIONS,
+            Call::AppendFile | Call::DeleteFile | Call::ReadFile | Call::StatFile => &ONLY_NAME,
+            Call::WriteFile => &WRITE_FILE,
+            Call::ListFiles => &LIST_FILES,
             Call::OpenSession | Call::KeepAlive | Call::CloseSession => &[],
         }
     }
 
     /// Whether it comes with a JSON body.
-    pub fn has_body(self) -> bool {
+    pub fn has_json(self) -> bool {
         !self.fields().is_empty()
+    }
+
+    /// Whether its body is bytes of a file.
+    pub fn has_bytes(self) -> bool {
+        matches!(self, Call::AppendFile | Call::WriteFile)
+    }
+
+    /// Whether it is done under a lease that its headers show.
+    pub fn shows_a_lease(self) -> bool {
+        self.has_bytes() || self == Call::DeleteFile
     }
 }

@@ -64,7 +64,8 @@ pub struct ProofForm<'f> {
 }
 
 impl ProofForm<'_> {
-    fn proof(&self) -> Result<Proof, Invalid> {
+    /// The proof, or what is wrong.
+    pub fn proof(&self) -> Result<Proof, Invalid> {
         Ok(Proof {
             resource: Resource::parse(self.lock)?,
             owner: Owner::parse(self.owner_id)?,
@@ -194,7 +195,8 @@ fn check_token(field: &'static str, token: u64) -> Result<u64, Invalid> {
     Ok(token)
 }
 
-fn page_rows(limit: Option<u64>) -> Result<usize, Invalid> {
+/// How many rows a page has.
+pub fn page_rows(limit: Option<u64>) -> Result<usize, Invalid> {
     match limit.map(usize::try_from) {
         None => Ok(PAGE_ROWS_DEFAULT),
         Some(Ok(rows)) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),

@@ -4,6 +4,8 @@ pub mod body;
 pub mod commands;
 pub mod event_line;
 pub mod fields;
+pub mod file_commands;
+pub mod file_forms;
 pub mod forms;
 pub mod json;
 pub mod percent;

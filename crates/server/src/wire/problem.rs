@@ -37,6 +37,8 @@ pub enum Code {
     StaleToken,
     /// A body, a file or a write over its limit.
     TooLarge,
+    /// None of the bytes that are asked for is in the file. HTTP has a status of its own for it.
+    OutOfRange,
     /// A live lease, but shared or not covering.
     ScopeMismatch,
     /// Taken back.
@@ -49,7 +51,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::InvalidArgument,
         Code::Unauthenticated,
         Code::PermissionDenied,
@@ -62,6 +64,7 @@ impl Code {
         Code::Gone,
         Code::StaleToken,
         Code::TooLarge,
+        Code::OutOfRange,
         Code::ScopeMismatch,
         Code::Cancelled,
         Code::Busy,
@@ -83,6 +86,7 @@ impl Code {
             Code::Gone => ("gone", 410, "Events are no longer kept"),
             Code::StaleToken => ("stale_token", 412, "Not the lease it claims to be"),
             Code::TooLarge => ("too_large", 413, "Too large"),
+            Code::OutOfRange => ("invalid_argument", 416, "No such bytes"),
             Code::ScopeMismatch => ("scope_mismatch", 422, "The lease does not cover this"),
             Code::Cancelled => ("cancelled", 499, "Cancelled"),
             Code::Busy => ("busy", 503, "Busy"),
@@ -93,7 +97,7 @@ impl Code {
     /// The table's gRPC column.
     pub fn grpc(self) -> tonic::Code {
         match self {
-            Code::InvalidArgument | Code::TooLarge => tonic::Code::InvalidArgument,
+            Code::InvalidArgument | Code::TooLarge | Code::OutOfRange => tonic::Code::InvalidArgument,
             Code::Unauthenticated => tonic::Code::Unauthenticated,
             Code::PermissionDenied => tonic::Code::PermissionDenied,
             Code::NotFound => tonic::Code::NotFound,
@@ -128,6 +132,11 @@ pub enum Denial {
     BodyTooLarge {
         /// The most it may have.
         bytes_max: usize,
+    },
+    /// A read asks for bytes of which the file has none.
+    OutOfRange {
+        /// How many it has.
+        size: u64,
     },
     /// A watch asks for events that are no longer kept.
     Gone {
@@ -179,6 +188,7 @@ impl Denial {
             Denial::WrongMethod { .. } => Code::MethodNotAllowed,
             Denial::WrongMediaType => Code::UnsupportedMediaType,
             Denial::BodyTooLarge { .. } => Code::TooLarge,
+            Denial::OutOfRange { .. } => Code::OutOfRange,
             Denial::Gone { .. } => Code::Gone,
             Denial::Unauthenticated { .. } => Code::Unauthenticated,
             Denial::Foreign { .. } => Code::PermissionDenied,
@@ -203,6 +213,7 @@ impl Denial {
         problem.recommended_retry_ms = self.retry_ms();
         match self {
             Denial::Refusal(Refusal::Invalid(invalid)) => problem.field = Some(&invalid.field),
+            Denial::OutOfRange { .. } => problem.field = Some("Range"),
             Denial::Refusal(Refusal::Held(Held { holders, waiters, .. })) => {
                 problem.holders = Some(holders.iter().map(HolderJson::from).collect());
                 problem.waiters = Some(waiters.iter().map(WaiterJson::from).collect());
@@ -240,12 +251,13 @@ impl Denial {
                 Refusal::Busy { what, .. } => format!("a limit is reached: {what}; try again later").into(),
                 Refusal::Unavailable { why, .. } => Cow::Borrowed(why),
             },
-            Denial::NoRoute => "there is no such route; a lock's name is one percent-encoded path segment".into(),
+            Denial::NoRoute => "there is no such route; a lock's or a file's name is one percent-encoded path segment".into(),
             Denial::WrongMethod { allow } => format!("this route has {allow}").into(),
             Denial::WrongMediaType => {
                 "the body must be JSON: send `Content-Type: application/json` (curl: -H 'Content-Type: application/json')"
                     .into()
             }
+            Denial::OutOfRange { size } => format!("`Range`: the file has {size} bytes, and none of these").into(),
             Denial::BodyTooLarge { bytes_max } => format!("the body has at most {bytes_max} bytes").into(),
             Denial::Gone { kept_after } => format!(
                 "events are kept that are newer than number {kept_after}: look at the locks again, and watch from the \

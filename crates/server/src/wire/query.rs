@@ -41,12 +41,7 @@ impl<'q, const N: usize> Query<'q, N> {
 
     /// A whole number, if it was given: digits and nothing else.
     pub fn number(&self, name: &'static str) -> Result<Option<u64>, Invalid> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        match text.parse() {
-            Ok(number) if plain => Ok(Some(number)),
-            _ => Err(Invalid::new(name, "a whole number is expected")),
-        }
+        self.text(name).map(|text| whole_number(name, text)).transpose()
     }
 
     /// `true` or `false`, if it was given.
@@ -57,6 +52,15 @@ impl<'q, const N: usize> Query<'q, N> {
             Some("false") => Ok(Some(false)),
             Some(_) => Err(Invalid::new(name, "`true` or `false` is expected")),
         }
+    }
+}
+
+/// A whole number: digits and nothing else.
+pub fn whole_number(name: &'static str, text: &str) -> Result<u64, Invalid> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(number) if plain => Ok(number),
+        _ => Err(Invalid::new(name, "a whole number is expected")),
     }
 }
 

@@ -32,6 +32,14 @@ impl Pending {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// The answer, if there is one already.
+    pub fn is_answered(&mut self) -> Option<Answer> {
+        self.stream.set_nonblocking(true).unwrap();
+        let here = matches!(self.stream.peek(&mut [0]), Ok(1..));
+        self.stream.set_nonblocking(false).unwrap();
+        here.then(|| self.next()).flatten()
+    }
+
     pub fn answer(mut self) -> Answer {
         let answer = self.next().expect("an answer");
         conform::check(&self.sent, &answer);
@@ -89,13 +97,17 @@ impl Answer {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
+    pub fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
     /// The body of an answer that has this status.
     pub fn expect(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self.json()
     }
 

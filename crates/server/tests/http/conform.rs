@@ -28,11 +28,16 @@ pub fn look(method: &str, target: &str, answer: &Answer, seen: &mut Seen) -> Opt
     // An answer without a type is the HTTP library's, to something that is no request.
     let media = answer.header("content-type")?.split(';').next().unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default();
-    let context = || format!("{method} {target}: {} {}", answer.status, answer.text());
-    let code =
-        (media == "application/problem+json").then(|| answer.json()["code"].as_str().unwrap().to_owned());
+    let context =
+        || format!("{method} {target}: {} {}", answer.status, String::from_utf8_lossy(answer.bytes()));
+    // An answer to HEAD does not say it.
+    let says = media == "application/problem+json" && method != "HEAD";
+    let code = says.then(|| answer.json()["code"].as_str().unwrap().to_owned());
 
     let Some(operation) = operation(method, path) else {
+        if method == "HEAD" {
+            return None;
+        }
         let code = code.unwrap_or_else(|| panic!("only a refusal: {}", context()));
         let schemas = document()["components"]["schemas"].as_object().unwrap();
         let fits = |schema: &Value| schema["properties"]["code"]["const"] == code.as_str();
@@ -51,17 +56,21 @@ pub fn look(method: &str, target: &str, answer: &Answer, seen: &mut Seen) -> Opt
     Some((id, code))
 }
 
-/// The operation that the document has for a method and a path.
+/// The operation that the document has for a method and a path; for HEAD that of GET, if it has none of its own.
 fn operation(method: &str, path: &str) -> Option<&'static Value> {
-    let method = if method == "HEAD" { "get".to_owned() } else { method.to_ascii_lowercase() };
+    let own = documented(&method.to_ascii_lowercase(), path);
+    own.or_else(|| documented("get", path).filter(|_| method == "HEAD"))
+}
+
+fn documented(method: &str, path: &str) -> Option<&'static Value> {
     let paths = document()["paths"].as_object().unwrap();
     let fits = |template: &str| {
         let (ours, sent) = (template.split('/'), path.split('/'));
         ours.clone().count() == sent.clone().count()
             && ours.zip(sent).all(|(ours, sent)| ours == sent || ours.starts_with('{'))
     };
-    let (_, item) = paths.iter().find(|(template, item)| fits(template) && item.get(&method).is_some())?;
-    item.get(&method)
+    let (_, item) = paths.iter().find(|(template, item)| fits(template) && item.get(method).is_some())?;
+    item.get(method)
 }
 
 /// What a reference refers to.

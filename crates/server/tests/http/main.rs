@@ -13,6 +13,7 @@ mod bad_input;
 mod bounds;
 mod calls;
 mod crowd;
+mod files;
 mod naming;
 mod noise;
 mod openapi;

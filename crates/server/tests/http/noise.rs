@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::server::{Server, proof, request};
+use crate::server::{Server, borrowed, lease_headers, proof, request};
 
 const THREADS: u64 = 8;
 const REQUESTS: u64 = 200;
@@ -52,6 +52,10 @@ fn spoiled_requests_are_refused_or_carried_out_and_nothing_else() {
     let lease = server.acquire("a", "w");
     let json = [("Content-Type", "application/json"), ("Idempotency-Key", "r1")];
     let acquire = br#"{"owner_id":"w2","ttl_ms":1000,"mode":"shared","metadata":{"a":"b"}}"#;
+    let file = server.acquire("path:%2Fa", "w");
+    let headers = lease_headers(&file, "r2");
+    let writing = borrowed(&headers);
+    server.request("POST", "/v1/files/a/append", &writing, b"0123456789").expect(200);
     let sound = [
         request("POST", "/v1/locks/path:%2Fa%2Fb/acquire", &json, acquire),
         request("POST", "/v1/locks/~/acquire?lock=range:1:0-10", &json, acquire),
@@ -60,6 +64,10 @@ fn spoiled_requests_are_refused_or_carried_out_and_nothing_else() {
         request("POST", "/v1/sessions/keepalive", &json, br#"{"session_id":"s0-0","seen":1}"#),
         request("GET", "/v1/locks?prefix=a&owner=w&limit=10&cursor=b", &[], b""),
         request("DELETE", "/v1/locks/b?reason=x&force=true&token=1", &[], b""),
+        request("POST", "/v1/files/a/append", &writing[..4], b"hello"),
+        request("PUT", "/v1/files/~?name=a&offset=3", &writing[..4], b"hello"),
+        request("GET", "/v1/files/a", &[("Range", "bytes=2-5")], b""),
+        request("GET", "/v1/files?prefix=a&limit=10&cursor=a", &[], b""),
     ];
     let answered: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

@@ -23,8 +23,16 @@ fn the_index_links_to_what_there_is_and_loads_nothing() {
     assert_eq!((index.status, index.header("content-type")), (200, Some("text/html; charset=utf-8")));
     let html = index.text();
     let links: Vec<&str> = html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    for link in ["/v1/locks", "/v1/sessions", "/metrics", "/healthz", "/readyz", "/version", "/openapi.json"]
-    {
+    for link in [
+        "/v1/locks",
+        "/v1/sessions",
+        "/v1/files",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/version",
+        "/openapi.json",
+    ] {
         assert!(links.contains(&link), "{link} is not among {links:?}");
     }
     for link in links {

@@ -18,7 +18,8 @@ pub struct Server {
     pub address: SocketAddr,
     runtime: Option<Runtime>,
     stop: Option<oneshot::Sender<()>>,
-    ended: std::sync::mpsc::Receiver<()>,
+    /// Shared, so that a test's threads can share the server.
+    ended: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
 impl Server {
@@ -42,7 +43,7 @@ impl Server {
             handle.block_on(running.until(stopped)).unwrap();
             let _ = end.send(());
         });
-        Server { address, runtime: Some(runtime), stop: Some(stop), ended }
+        Server { address, runtime: Some(runtime), stop: Some(stop), ended: ended.into() }
     }
 
     /// Sends a request with a JSON body and waits for its answer.
@@ -76,6 +77,12 @@ impl Server {
         send(self.address, &request(method, path, headers, body))
     }
 
+    /// Sends a request under a lease, with a request id unless that is empty.
+    pub fn under(&self, lease: &Value, id: &str, method: &str, path: &str, body: &[u8]) -> Answer {
+        let headers = lease_headers(lease, id);
+        self.request(method, path, &borrowed(&headers), body)
+    }
+
     /// Acquires and expects to get it.
     pub fn acquire(&self, lock: &str, owner: &str) -> Value {
         self.post(&format!("/v1/locks/{lock}/acquire"), json!({"owner_id": owner})).expect(200)
@@ -105,7 +112,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
-        let ended = self.ended.recv_timeout(PATIENCE);
+        let ended = self.ended.get_mut().unwrap().recv_timeout(PATIENCE);
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -140,4 +147,29 @@ pub fn proof(lease: &Value) -> Value {
         "lease_id": lease["lease_id"],
         "fencing_token": lease["fencing_token"],
     })
+}
+
+/// The headers in which a lease is shown to write to a file, as everybody may send them: encoded more than need be.
+pub fn lease_headers(lease: &Value, request_id: &str) -> Vec<(&'static str, String)> {
+    let text = |name: &str| lease[name].as_str().unwrap();
+    let mut headers = vec![
+        ("Leasehold-Lock", escaped(text("lock"))),
+        ("Leasehold-Owner", escaped(text("owner_id"))),
+        ("Leasehold-Lease", text("lease_id").to_owned()),
+        ("Leasehold-Token", lease["fencing_token"].to_string()),
+    ];
+    if !request_id.is_empty() {
+        headers.push(("Idempotency-Key", request_id.to_owned()));
+    }
+    headers
+}
+
+/// Headers as requests take them.
+pub fn borrowed<'h>(headers: &'h [(&'h str, String)]) -> Vec<(&'h str, &'h str)> {
+    headers.iter().map(|(name, value)| (*name, value.as_str())).collect()
+}
+
+/// Every byte percent-encoded.
+pub fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }

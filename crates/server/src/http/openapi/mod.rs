@@ -9,6 +9,7 @@ mod schema;
 
 mod problems;
 mod said;
+mod said_of_files;
 
 mod operations;
 
@@ -82,6 +83,7 @@ const INFO: &str = "\
 A request is granted when it conflicts with no live lease and with no earlier waiter.
 
 Bodies are JSON objects with `Content-Type: application/json`; unknown fields, `null` and duplicate names are refused. \
+The bodies of files are their bytes, of any type. \
 Refusals are `application/problem+json`; programs read `code`. A path that is not listed is `not_found`, another method \
 on one that is `method_not_allowed`. `GET` routes answer `HEAD` as well, except those that stream.
 

@@ -3,21 +3,29 @@
 
 use std::collections::BTreeMap;
 
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use leasehold_state_machine::invalid::Invalid;
+use leasehold_state_machine::limits::WRITE_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::said::{Answered, Said, said};
 use super::samples::sample;
 use super::schema::of_names;
 use super::{Documents, problems, reference, words};
+use crate::http::reply::FILE_TYPE;
 use crate::http::route::{Page, To};
 use crate::wire::commands::{Call, Sent};
 use crate::wire::fields;
+use crate::wire::file_commands::PROOF_HEADERS;
 use crate::wire::problem::Code;
 
 /// What any route can answer: it is looked at who asks, how, and whether there is room for one more connection.
 const ANYWHERE: [Code; 4] = [Code::InvalidArgument, Code::PermissionDenied, Code::TooLarge, Code::Busy];
+
+/// A file, the lock on it, and what is in it, in the examples.
+const FILE_SEGMENT: &str = "reports%2Fa.log";
+const FILE_LOCK: &str = "path:%2Freports%2Fa.log";
+const BYTES: &str = "hello\n";
 
 /// The operation of a route. Adds the schemas and responses that it refers to.
 pub fn describe(to: To, schemas: &mut Documents, responses: &mut Documents) -> Value {
@@ -29,12 +37,23 @@ pub fn describe(to: To, schemas: &mut Documents, responses: &mut Documents) -> V
         "description": said.description,
         "responses": {"200": answered(&said.answer)},
     });
+    if matches!(said.answer, Answered::Bytes) {
+        operation["responses"]["206"] = part_of_a_file();
+    }
     let parameters = parameters(to, &said);
     if !parameters.is_empty() {
         operation["parameters"] = json!(parameters);
     }
     if let To::Call(call) = to
-        && call.has_body()
+        && call.has_bytes()
+    {
+        operation["requestBody"] = json!({
+            "description": "The bytes, of any type.",
+            "content": {FILE_TYPE: {"schema": {"type": "string", "maxLength": WRITE_BYTES_MAX}, "example": BYTES}},
+        });
+    }
+    if let To::Call(call) = to
+        && call.has_json()
     {
         let name = format!("{}Request", pascal(said.id));
         let required = |field: &str| is_required(call, &said, field);
@@ -59,7 +78,7 @@ fn by_status(to: To, said: &Said) -> BTreeMap<u16, Vec<Code>> {
     }
     if let To::Call(call) = to {
         codes.push(Code::Unavailable);
-        if call.has_body() {
+        if call.has_json() {
             codes.push(Code::UnsupportedMediaType);
         }
     }
@@ -98,6 +117,17 @@ fn answered(answer: &Answered) -> Value {
                 "content": content("text/event-stream", json!({"type": "string"}), example.into()),
             })
         }
+        Answered::Bytes => json!({
+            "description": "All bytes of the file.",
+            "headers": file_headers(),
+            "content": bytes(),
+        }),
+        Answered::FileHead => {
+            let mut headers = file_headers();
+            headers["Content-Length"] =
+                json!({"description": "How many bytes the file has.", "schema": {"type": "integer"}});
+            json!({"description": "What is known of the file.", "headers": headers, "content": {FILE_TYPE: {}}})
+        }
         Answered::Document => json!({
             "description": "This document.",
             "content": {"application/json": {"schema": {"type": "object"}}},
@@ -105,28 +135,53 @@ fn answered(answer: &Answered) -> Value {
     }
 }
 
+fn part_of_a_file() -> Value {
+    let mut headers = file_headers();
+    headers["Content-Range"] = json!({
+        "description": "Which bytes these are, and how many the file has: `bytes 0-99/4096`.",
+        "schema": {"type": "string"},
+    });
+    json!({"description": "The bytes that `Range` asks for.", "headers": headers, "content": bytes()})
+}
+
+fn bytes() -> Value {
+    json!({FILE_TYPE: {"schema": {"type": "string"}, "example": BYTES}})
+}
+
+fn file_headers() -> Value {
+    let header = |name: &str| {
+        let mut schema = words::schema("File", name).unwrap_or_default();
+        json!({"description": schema["description"].take(), "schema": {"type": "integer"}})
+    };
+    json!({"Leasehold-Inode": header("inode"), "Leasehold-Token": header("fencing_token")})
+}
+
 fn parameters(to: To, said: &Said) -> Vec<Value> {
-    let (names, in_path): (&[&str], bool) = match to {
-        To::Call(call) => (call.parameters(), call.parameters().contains(&"lock")),
-        To::WatchLock => (&fields::WATCH_LOCK, true),
-        To::WatchPrefix => (&fields::WATCH_PREFIX, false),
-        To::Page(_) => (&[], false),
+    let names: &[&str] = match to {
+        To::Call(call) => call.parameters(),
+        To::WatchLock => &fields::WATCH_LOCK,
+        To::WatchPrefix => &fields::WATCH_PREFIX,
+        To::Page(_) => &[],
     };
     let mut parameters = Vec::new();
-    if in_path {
-        parameters.push(json!({
-            "name": "lock", "in": "path", "required": true,
-            "description": "The lock, percent-encoded as one segment: `path:%2Fa%2Fb`. Where a proxy spoils `%2F`, write `~` here and name it in the query.",
-            "schema": {"type": "string"},
-            "example": "deploy",
-        }));
+    for (name, what, encoded, example) in
+        [("lock", "lock", "path:%2Fa%2Fb", "deploy"), ("name", "file", FILE_SEGMENT, FILE_SEGMENT)]
+    {
+        if names.contains(&name) {
+            parameters.push(json!({
+                "name": name, "in": "path", "required": true,
+                "description": format!("The {what}, percent-encoded as one segment: `{encoded}`. Where a proxy spoils `%2F`, write `~` here and name it in the query."),
+                "schema": {"type": "string"},
+                "example": example,
+            }));
+        }
     }
     for name in names {
         let schema = words::schema("query", name).unwrap_or(json!({}));
         let mut parameter = match *name {
-            "lock" => json!({
+            "lock" | "name" => json!({
                 "name": name, "in": "query", "required": false, "schema": schema,
-                "description": "The lock, when the path has `~`.",
+                "description": "What is meant, when the path has `~`.",
             }),
             _ => json!({
                 "name": name, "in": "query", "schema": schema, "description": schema["description"],
@@ -142,24 +197,52 @@ fn parameters(to: To, said: &Said) -> Vec<Value> {
         }
         parameters.push(parameter);
     }
-    let header = |name: &str, description: &str, schema: Value| json!({"name": name, "in": "header", "required": false, "description": description, "schema": schema});
-    match to {
-        To::Call(Call::Acquire | Call::OpenSession | Call::Break) => parameters.push(header(
-            "Idempotency-Key",
-            "Another way to give `request_id`. If both are given, they agree.",
-            words::schema("header", "request_id").unwrap_or_default(),
-        )),
-        To::WatchLock | To::WatchPrefix => parameters.push(header(
-            "Last-Event-ID",
-            "As `from`; sent by readers of server-sent events when they reconnect, and then goes further.",
-            words::schema("header", "from").unwrap_or_default(),
-        )),
-        _ => {}
-    }
+    parameters.extend(headers(to, said));
     parameters
 }
 
-/// Whether the example is refused for want of this field or parameter alone.
+fn headers(to: To, said: &Said) -> Vec<Value> {
+    let header = |name: &str, description: &str, schema: Value| json!({"name": name, "in": "header", "required": false, "description": description, "schema": schema});
+    let idempotency_key = |description: &str| {
+        let schema = words::schema("header", "request_id").unwrap_or_default();
+        header("Idempotency-Key", description, schema)
+    };
+    match to {
+        To::Call(Call::Acquire | Call::OpenSession | Call::Break) => {
+            vec![idempotency_key("Another way to give `request_id`. If both are given, they agree.")]
+        }
+        To::Call(Call::ReadFile) => vec![header(
+            "Range",
+            "Which bytes: `bytes=0-99`, `bytes=100-`, `bytes=-100`. Passed over together with `If-Range`, because files have no validators.",
+            json!({"type": "string"}),
+        )],
+        To::Call(call) if call.shows_a_lease() => {
+            let lease = sample("Lease");
+            let shown = PROOF_HEADERS.iter().map(|(name, field)| {
+                let schema = words::schema("header", field).unwrap_or_default();
+                let mut shown = header(name, &proof_words(field), schema);
+                shown["required"] = is_required(call, said, name).into();
+                shown["example"] = if *field == "lock" { FILE_LOCK.into() } else { lease[*field].clone() };
+                shown
+            });
+            let id = idempotency_key("The request's id: makes it safe to repeat, also across crashes.");
+            shown.chain([id]).collect()
+        }
+        To::WatchLock | To::WatchPrefix => vec![header(
+            "Last-Event-ID",
+            "As `from`; sent by readers of server-sent events when they reconnect, and then goes further.",
+            words::schema("header", "from").unwrap_or_default(),
+        )],
+        _ => Vec::new(),
+    }
+}
+
+fn proof_words(field: &str) -> String {
+    let encoded = if matches!(field, "lock" | "owner_id") { ", percent-encoded" } else { "" };
+    format!("The `{field}` of the lease that is written under{encoded}.")
+}
+
+/// Whether the example is refused for want of this field, parameter or header alone.
 fn is_required(call: Call, said: &Said, name: &str) -> bool {
     let mut body = said.body.clone();
     if let Some(fields) = body.as_object_mut() {
@@ -168,13 +251,21 @@ fn is_required(call: Call, said: &Said, name: &str) -> bool {
     let query = said.query.iter().filter(|(given, _)| *given != name);
     let query: Vec<String> =
         query.map(|(name, value)| format!("{name}={}", value.replace(' ', "%20"))).collect();
-    matches!(read(call, &body, &query.join("&")), Err(invalid) if invalid.field == name)
+    matches!(read(call, &body, &query.join("&"), name), Err(invalid) if invalid.field == name)
 }
 
-/// Reads a request as the server does.
-fn read(call: Call, body: &Value, query: &str) -> Result<(), Invalid> {
-    let body = if call.has_body() { body.to_string() } else { String::new() };
-    let sent = Sent { lock: "deploy", query: Some(query), headers: &HeaderMap::new(), body: body.as_bytes() };
+/// Reads a request as the server does, without one header.
+fn read(call: Call, body: &Value, query: &str, without: &str) -> Result<(), Invalid> {
+    let body = if call.has_json() { body.to_string() } else { String::new() };
+    let mut headers = HeaderMap::new();
+    let lease = sample("Lease");
+    for (name, field) in PROOF_HEADERS.into_iter().filter(|(name, _)| *name != without) {
+        let value = lease[field].as_str().map_or_else(|| lease[field].to_string(), str::to_owned);
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.insert(name, value);
+        }
+    }
+    let sent = Sent { segment: "deploy", query: Some(query), headers: &headers, body: body.as_bytes() };
     call.command(sent).map(drop)
 }
 

@@ -13,8 +13,7 @@ use crate::wire::problem::{Code, Denial};
 
 /// Adds the schema of every code.
 pub fn add_schemas(schemas: &mut Documents) {
-    // No route writes to files yet.
-    for code in Code::ALL.into_iter().filter(|code| *code != Code::ScopeMismatch) {
+    for code in Code::ALL {
         schemas.insert(schema_name(code), schema(code));
     }
 }
@@ -61,6 +60,12 @@ pub fn response(codes: &[Code]) -> (String, Value) {
             "schema": {"type": "string"},
         });
     }
+    if codes.contains(&Code::OutOfRange) {
+        response["headers"]["Content-Range"] = json!({
+            "description": "How many bytes the file has: `bytes */4096`.",
+            "schema": {"type": "string"},
+        });
+    }
     if codes.contains(&Code::MethodNotAllowed) {
         response["headers"]["Allow"] = json!({
             "description": "The methods that this path has.",
@@ -71,13 +76,20 @@ pub fn response(codes: &[Code]) -> (String, Value) {
 }
 
 fn words(codes: &[Code]) -> Vec<&'static str> {
-    codes.iter().map(|code| code.row().0).collect()
+    codes.iter().copied().map(word).collect()
+}
+
+/// The code's word; one of its own for what shares its word with another.
+fn word(code: Code) -> &'static str {
+    match code {
+        Code::OutOfRange => "out_of_range",
+        _ => code.row().0,
+    }
 }
 
 /// `ProblemLeaseExpired` for `lease_expired`.
 fn schema_name(code: Code) -> String {
-    let (word, ..) = code.row();
-    let parts = word.split('_').map(|part| {
+    let parts = word(code).split('_').map(|part| {
         let mut letters = part.chars();
         letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters)
     });
@@ -101,6 +113,7 @@ fn sample(code: Code) -> Denial {
         Code::Gone => Denial::Gone { kept_after: 4711 },
         Code::StaleToken => Refusal::StaleToken { highest_token: Some(super::samples::TOKEN) }.into(),
         Code::TooLarge => Denial::BodyTooLarge { bytes_max: BODY_BYTES_MAX },
+        Code::OutOfRange => Denial::OutOfRange { size: 4096 },
         Code::ScopeMismatch => Refusal::ScopeMismatch("the lease does not cover what is written").into(),
         Code::Cancelled => Refusal::Cancelled.into(),
         Code::Busy => Refusal::Busy { what: "requests in flight", retry_ms: 1000 }.into(),
@@ -135,7 +148,8 @@ fn meaning(code: Code) -> &'static str {
         Code::StaleToken => {
             "Owner, lease, token and lock do not belong together; `highest_token` if a newer one was seen."
         }
-        Code::TooLarge => "The body is over its limit.",
+        Code::TooLarge => "A body, a file, or all files together would be over their limit.",
+        Code::OutOfRange => "The file has none of the bytes that `Range` asks for.",
         Code::ScopeMismatch => "A live lease, but shared or not covering what is written.",
         Code::Cancelled => "The caller took the request back, or a newer attempt of it is answered instead.",
         Code::Busy => "Overloaded, or a limit is reached. Try again later.",

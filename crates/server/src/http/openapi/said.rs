@@ -9,9 +9,10 @@ use crate::wire::commands::Call;
 use crate::wire::problem::Code;
 
 /// The groups that operations are shown in.
-pub const TAGS: [(&str, &str); 4] = [
+pub const TAGS: [(&str, &str); 5] = [
     ("locks", "Take, keep, give back and look at locks."),
     ("sessions", "Keep many leases alive with one heartbeat."),
+    ("files", "Files that can only be written under a live lease that covers what is written."),
     ("watch", "Hear of what happens, without gaps or repeats."),
     ("server", "What the server says of itself."),
 ];
@@ -44,6 +45,10 @@ pub enum Answered {
     Text(&'static str, &'static str),
     /// Server-sent events.
     Events,
+    /// The bytes of a file.
+    Bytes,
+    /// What is known of a file, in headers.
+    FileHead,
     /// This document.
     Document,
 }
@@ -256,6 +261,12 @@ fn of_call(call: Call) -> Said {
             answer: Answered::Shape("Closed"),
             codes: &[Code::NotFound, Code::LeaseExpired],
         },
+        Call::AppendFile
+        | Call::WriteFile
+        | Call::DeleteFile
+        | Call::ReadFile
+        | Call::StatFile
+        | Call::ListFiles => super::said_of_files::of_call(call),
         Call::ListSessions => Said {
             id: "listSessions",
             tag: "sessions",

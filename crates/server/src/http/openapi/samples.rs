@@ -3,11 +3,14 @@
 //! told. They are the examples of the description, too.
 
 use leasehold_state_machine::answer::{
-    Answer, EndedView, Held, HolderView, LeaseView, SessionRow, SessionView, Snapshot, WaiterView,
+    Answer, EndedView, FileView, Held, HolderView, LeaseView, SessionRow, SessionView, Snapshot, WaiterView,
+    Written,
 };
 use leasehold_state_machine::event::{Ask, CancelFound, Event, LeaseName, Release, Under};
+use leasehold_state_machine::file::FileName;
 use leasehold_state_machine::ids::{LeaseId, Secret, SessionId};
 use leasehold_state_machine::invalid::Invalid;
+use leasehold_state_machine::limits::FILE_INODE_FIRST;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::token::EPOCH_MS;
 use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, Ttl};
@@ -56,6 +59,7 @@ pub fn held() -> Held {
 /// The checked words that samples are made of.
 struct Words {
     lock: Resource,
+    file: FileName,
     holder: Owner,
     waiter: Owner,
     metadata: Metadata,
@@ -67,6 +71,7 @@ impl Words {
         let entry = ("build".to_owned(), "1234".to_owned());
         Ok(Words {
             lock: Resource::parse("deploy")?,
+            file: FileName::parse("reports/a.log")?,
             holder: Owner::parse("worker-1@host7")?,
             waiter: Owner::parse("worker-2@host9")?,
             metadata: Metadata::new([entry].into())?,
@@ -79,6 +84,7 @@ impl Words {
         let one = |name, answer: &Answer| both(name, answer, answer);
         let (locks, lock) = (self.locks(false), self.locks(true));
         let (sessions, session) = (self.sessions(false), self.session());
+        let files = self.files(false);
         let within = |name, full: &Answer, least: &Answer, path: &str| {
             let part = |answer| told(answer).pointer(path).cloned().unwrap_or_default();
             Shape { name, full: part(full), least: part(least) }
@@ -98,6 +104,10 @@ impl Words {
             one("Closed", &Answer::Closed),
             both("Sessions", &sessions, &self.sessions(true)),
             within("SessionRow", &sessions, &sessions, "/sessions/0"),
+            one("Wrote", &Answer::Wrote(Written { offset: 4090, length: 6, size: 4096 })),
+            one("Deleted", &Answer::Deleted),
+            both("Files", &files, &self.files(true)),
+            within("File", &files, &files, "/files/0"),
             self.event(),
             page("Health", pages::health()),
             page("Ready", pages::ready()),
@@ -202,6 +212,19 @@ impl Words {
             metadata: self.metadata.clone(),
         };
         Answer::Sessions { sessions: vec![row], next_cursor: (!least).then(|| "17".to_owned()), seq: SEQ }
+    }
+
+    fn files(&self, least: bool) -> Answer {
+        let file = FileView {
+            name: self.file.clone(),
+            number: FILE_INODE_FIRST,
+            size: 4096,
+            token: TOKEN,
+            created_wall_ms: GRANTED_WALL_MS,
+            written_wall_ms: GRANTED_WALL_MS + 1500,
+            version: SEQ,
+        };
+        Answer::Files { files: vec![file], next_cursor: (!least).then(|| "reports/b.log".to_owned()) }
     }
 
     /// A lease that was broken, and a request that took its place in line.

@@ -4,8 +4,9 @@
 use leasehold_engine::MomentKind;
 use leasehold_state_machine::event::{CancelFound, Departure, Release};
 use leasehold_state_machine::limits::{
-    ID_TEXT_BYTES_MAX, METADATA_ENTRIES_MAX, OWNER_BYTES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX,
-    REASON_BYTES_MAX, REQUEST_ID_BYTES_MAX, TTL_MS_DEFAULT, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
+    FILE_INODE_END, FILE_INODE_FIRST, ID_TEXT_BYTES_MAX, METADATA_ENTRIES_MAX, NAME_BYTES_MAX,
+    OWNER_BYTES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, REASON_BYTES_MAX, REQUEST_ID_BYTES_MAX,
+    TTL_MS_DEFAULT, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
 };
 use leasehold_state_machine::token::TOKEN_END;
 use leasehold_state_machine::words::Mode;
@@ -115,7 +116,7 @@ pub fn schema(of: &str, name: &str) -> Option<Value> {
             json!({"type": "string", "enum": MomentKind::ALL.map(MomentKind::text)}),
             "What happened.",
         ),
-        "prefix" => described(json!({"type": "string"}), "Only locks whose text begins with this."),
+        "prefix" => described(json!({"type": "string"}), "Only those whose text begins with this."),
         "limit" => described(
             json!({"type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT}),
             "Rows of one page.",
@@ -132,7 +133,21 @@ pub fn schema(of: &str, name: &str) -> Option<Value> {
             "Grant on at once instead of at the holder's deadline. Then only the fencing token protects.",
         ),
         "leases" => number("How many leases live by it."),
-        "name" => described(json!({"type": "string", "const": "leasehold"}), "The program."),
+        "name" => described(
+            json!({"type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX}),
+            "A file's name: a relative path such as `reports/a.log`. Counted in bytes of UTF-8.",
+        ),
+        "inode" => described(
+            json!({"type": "integer", "minimum": FILE_INODE_FIRST, "maximum": FILE_INODE_END - 1}),
+            "The file's number, for locks on `inode:` and `range:`. Never another file's.",
+        ),
+        "size" => number("How many bytes the file has."),
+        "offset" => number("The byte at which what is written begins."),
+        "length" => number("How many bytes were written."),
+        "created_at" => moment("When it was first written. For people: programs never compute with it."),
+        "written_at" => moment("When it was last written. For people: programs never compute with it."),
+        "files" => list("File", "Files, in order of their names."),
+        "deleted" => always("It is deleted."),
         "title" => text("The code in words."),
         "detail" => text("What is wrong and what to do. For people: programs read `code`."),
         "field" => {
@@ -145,6 +160,9 @@ pub fn schema(of: &str, name: &str) -> Option<Value> {
 /// Names that mean something else in this shape.
 fn special(of: &str, name: &str) -> Option<Value> {
     Some(match (of, name) {
+        ("Version", "name") => described(json!({"type": "string", "const": "leasehold"}), "The program."),
+        ("File", "fencing_token") => token("The highest fencing token that wrote the file."),
+        ("File", "version") => number("The `seq` of the file's last write."),
         ("Version", "version") => text("The version of the server."),
         ("Health", "status") => described(json!({"type": "string", "const": "ok"}), "The process lives."),
         ("SessionRow", "waiters") => number("How many requests stand in line for it."),

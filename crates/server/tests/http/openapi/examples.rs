@@ -12,6 +12,10 @@ use super::Operation;
 use crate::client::conform::{Seen, look, validate};
 use crate::server::{PATIENCE, Server, request};
 
+/// Which header shows which field of a lease that is known only now.
+const LEASE_HEADERS: [(&str, &str); 2] =
+    [("Leasehold-Lease", "lease_id"), ("Leasehold-Token", "fencing_token")];
+
 /// Asks as the examples do, and keeps account.
 struct Asker {
     server: Server,
@@ -30,15 +34,38 @@ impl Asker {
                 *place = value.clone();
             }
         }
+        let mut headers = operation.headers.clone();
+        for (header, name) in LEASE_HEADERS {
+            let known = known.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
+            if let (Some(place), Some(value)) = (headers.iter_mut().find(|(name, _)| name == header), known) {
+                place.1 = value;
+            }
+        }
         self.done.insert(operation.id);
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.ask(&operation.method, &operation.target, body.as_bytes())
+        let body = match operation.bytes {
+            Some(bytes) => bytes.to_owned(),
+            None if body.is_null() => String::new(),
+            None => body.to_string(),
+        };
+        self.ask_with(&operation.method, &operation.target, &headers, body.as_bytes(), 200)
     }
 
     /// Anything else on the way.
     fn ask(&mut self, method: &str, target: &str, body: &[u8]) -> Value {
-        let answer = self.server.request(method, target, &[], body);
-        assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
+        self.ask_with(method, target, &[], body, 200)
+    }
+
+    fn ask_with(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(String, String)],
+        body: &[u8],
+        status: u16,
+    ) -> Value {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let answer = self.server.request(method, target, &headers, body);
+        assert_eq!(answer.status, status, "{method} {target}: {}", answer.text());
         look(method, target, &answer, &mut self.seen).unwrap();
         let is_json =
             answer.header("content-type").is_some_and(|media| media.starts_with("application/json"));
@@ -109,6 +136,23 @@ fn every_documented_request_gets_its_documented_answer() {
     let after = asker.example("keepAlive", &known);
     assert_eq!(after["ended"], json!([]));
     asker.example("closeSession", &session);
+
+    let file = asker.post("/v1/locks/path:%2Freports%2Fa.log/acquire", json!({"owner_id": "worker-1@host7"}));
+    asker.example("appendFile", &file);
+    asker.example("writeFile", &file);
+    asker.example("statFile", &Value::Null);
+    asker.example("readFile", &Value::Null);
+    let range = [("Range".to_owned(), "bytes=1-2".to_owned())];
+    asker.ask_with("GET", "/v1/files/reports%2Fa.log", &range, b"", 206);
+    asker.example("listFiles", &Value::Null);
+    let other = asker.post("/v1/locks/path:%2Fb/acquire", json!({"owner_id": "worker-1@host7"}));
+    let mut headers = Operation::named("appendFile").headers;
+    headers[0].1 = "path:/b".into();
+    headers[2].1 = other["lease_id"].as_str().unwrap().into();
+    headers[3].1 = other["fencing_token"].to_string();
+    asker.ask_with("POST", "/v1/files/b/append", &headers, b"", 200);
+    asker.ask("GET", "/v1/files?limit=1", b"");
+    asker.example("deleteFile", &file);
 
     for page in ["health", "ready", "version", "metrics", "openapi", "index"] {
         asker.example(page, &Value::Null);

@@ -18,7 +18,11 @@ pub struct Operation {
     pub method: String,
     /// The path with its example in place.
     pub target: String,
+    /// The headers that it needs, with their examples.
+    pub headers: Vec<(String, String)>,
     pub body: Option<Value>,
+    /// The body, if it is bytes of a file.
+    pub bytes: Option<&'static str>,
     said: &'static Value,
 }
 
@@ -38,6 +42,7 @@ impl Operation {
     fn read(path: &str, method: &str, said: &'static Value) -> Operation {
         let mut target = path.to_owned();
         let mut query = Vec::new();
+        let mut headers = Vec::new();
         for parameter in said["parameters"].as_array().unwrap_or(&Vec::new()) {
             let name = parameter["name"].as_str().unwrap();
             let Some(example) = parameter.get("example") else { continue };
@@ -45,18 +50,22 @@ impl Operation {
             match parameter["in"].as_str().unwrap() {
                 "path" => target = target.replace(&format!("{{{name}}}"), &example),
                 "query" => query.push(format!("{name}={}", example.replace(' ', "%20"))),
+                "header" => headers.push((name.to_owned(), example)),
                 other => panic!("an example in {other}"),
             }
         }
         if !query.is_empty() {
             target = format!("{target}?{}", query.join("&"));
         }
-        let content = &said["requestBody"]["content"]["application/json"];
+        let content = &said["requestBody"]["content"];
+        let (json, bytes) = (&content["application/json"], &content["application/octet-stream"]);
         Operation {
             id: said["operationId"].as_str().unwrap().to_owned(),
             method: method.to_ascii_uppercase(),
             target,
-            body: content.get("example").cloned(),
+            headers,
+            body: json.get("example").cloned(),
+            bytes: bytes["example"].as_str(),
             said,
         }
     }
@@ -64,11 +73,13 @@ impl Operation {
     /// The codes that are documented for it.
     pub fn codes(&self) -> BTreeSet<String> {
         let responses = self.said["responses"].as_object().unwrap();
-        let refusals = responses.iter().filter(|(status, _)| *status != "200");
-        let examples = refusals.flat_map(|(_, response)| {
-            let content = &resolve(response)["content"]["application/problem+json"];
-            content["examples"].as_object().unwrap().keys().cloned()
-        });
-        examples.collect()
+        responses.keys().flat_map(|status| self.codes_with(status)).collect()
+    }
+
+    /// Those that are documented with this status.
+    pub fn codes_with(&self, status: &str) -> BTreeSet<String> {
+        let response = resolve(&self.said["responses"][status]);
+        let examples = &response["content"]["application/problem+json"]["examples"];
+        examples.as_object().map(|examples| examples.keys().cloned().collect()).unwrap_or_default()
     }
 }

@@ -26,13 +26,19 @@ struct Provoked {
 
 impl Provoked {
     fn note(&mut self, method: &str, target: &str, answer: &Answer) {
-        let Some((id, Some(code))) = look(method, target, answer, &mut self.seen) else {
-            panic!("{method} {target} was not refused: {}", answer.text());
+        let Some((id, code)) = look(method, target, answer, &mut self.seen) else {
+            panic!("{method} {target} is not documented: {}", answer.text());
         };
-        self.refusals.insert(format!("{id} {code}"));
+        let codes = match code {
+            Some(code) => BTreeSet::from([code]),
+            // Only HEAD leaves it out.
+            None => Operation::named(&id).codes_with(&answer.status.to_string()),
+        };
+        assert!(!codes.is_empty(), "{method} {target} was not refused: {}", answer.text());
+        self.refusals.extend(codes.into_iter().map(|code| format!("{id} {code}")));
     }
 
-    /// Sends one operation's example with other headers or another body.
+    /// Sends one operation's example with more headers or another body.
     fn ask(
         &mut self,
         address: std::net::SocketAddr,
@@ -40,7 +46,9 @@ impl Provoked {
         headers: &[(&str, &str)],
         body: &[u8],
     ) {
-        let bytes = request(&operation.method, &operation.target, headers, body);
+        let own = operation.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers: Vec<_> = own.chain(headers.iter().copied()).collect();
+        let bytes = request(&operation.method, &operation.target, &headers, body);
         self.note(&operation.method, &operation.target, &send(address, &bytes));
     }
 
@@ -61,6 +69,7 @@ fn every_documented_refusal_occurs_and_no_other() {
     nobody_behind_the_door(&mut provoked);
     by_the_lease(&mut provoked);
     by_the_session(&mut provoked);
+    by_the_file(&mut provoked);
 
     let documented: BTreeSet<String> = Operation::all()
         .iter()
@@ -98,7 +107,8 @@ fn whoever_asks(provoked: &mut Provoked) {
     for operation in Operation::all() {
         provoked.ask(server.address, &operation, &[("Host", "elsewhere.example")], b"");
         provoked.ask(server.address, &operation, &[("Host", "localhost"), ("Host", "localhost")], b"");
-        provoked.ask(server.address, &operation, &[], &[b' '; 64 * 1024 + 1]);
+        let bytes_max = if operation.bytes.is_some() { 1024 * 1024 } else { 64 * 1024 };
+        provoked.ask(server.address, &operation, &[], &vec![b' '; bytes_max + 1]);
         if let Some(body) = &operation.body {
             provoked.ask(
                 server.address,
@@ -222,4 +232,51 @@ fn by_the_session(provoked: &mut Provoked) {
     provoked.post(&server, "/v1/locks/a/acquire", under, "not_found");
     let foreign = json!({"owner_id": "w2", "session_id": live_id});
     provoked.post(&server, "/v1/locks/a/acquire", foreign, "stale_token");
+}
+
+fn by_the_file(provoked: &mut Provoked) {
+    let server = Server::start();
+    let acquire = |lock: &str, fields: Value| {
+        let mut body = json!({"owner_id": "w1"});
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        server.post(&format!("/v1/locks/{lock}/acquire"), body).expect(200)
+    };
+    let live = acquire("path:%2Fa", json!({}));
+    let elsewhere = acquire("path:%2Fb", json!({}));
+    let expired = acquire("path:%2Fc", json!({"ttl_ms": 100}));
+    server.until("path:%2Fc", "it has expired", |snapshot| snapshot["state"] == "free");
+    let released = acquire("path:%2Fd", json!({}));
+    server.post("/v1/locks/path:%2Fd/release", proof(&released)).expect(200);
+    let mut unknown = live.clone();
+    unknown["lease_id"] = json!("l0-00000000000000000000000000000000");
+    let mut stale = live.clone();
+    stale["fencing_token"] = json!(1);
+    server.post("/v1/locks/x/cancel", json!({"owner_id": "w1", "request_id": "r1"})).expect(200);
+
+    for id in ["appendFile", "writeFile", "deleteFile"] {
+        let operation = Operation::named(id);
+        let target = operation.target.replace("reports%2Fa.log", "a");
+        let cases = [
+            (&unknown, "", "not_found"),
+            (&expired, "", "lease_expired"),
+            (&released, "", "released"),
+            (&stale, "", "stale_token"),
+            (&elsewhere, "", "scope_mismatch"),
+            (&live, "r1", "cancelled"),
+        ];
+        for (lease, request_id, code) in cases {
+            let answer = server.under(lease, request_id, &operation.method, &target, b"");
+            assert_eq!(answer.json()["code"], code, "{id}: {}", answer.text());
+            provoked.note(&operation.method, &target, &answer);
+        }
+    }
+    for method in ["GET", "HEAD"] {
+        let answer = server.request(method, "/v1/files/a", &[], b"");
+        assert_eq!(answer.status, 404);
+        provoked.note(method, "/v1/files/a", &answer);
+    }
+    server.under(&live, "", "POST", "/v1/files/a/append", b"hello").expect(200);
+    let answer = server.request("GET", "/v1/files/a", &[("Range", "bytes=5-")], b"");
+    assert_eq!(answer.status, 416);
+    provoked.note("GET", "/v1/files/a", &answer);
 }

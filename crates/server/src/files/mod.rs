@@ -1,0 +1,8 @@
+//! Reading files through any door: a bounded number of bytes in memory for everybody who reads, and the bytes of one file
+//! piece by piece. Never makes a writer wait, and never judges who may write.
+
+pub mod readers;
+pub mod reading;
+
+pub use readers::Readers;
+pub use reading::Reading;
