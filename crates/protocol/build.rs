@@ -7,8 +7,8 @@ use std::{env, fs};
 use prost::Message;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let files =
-        ["error", "locks", "sessions", "operations"].map(|name| format!("proto/leasehold/v1/{name}.proto"));
+    let names = ["error", "locks", "sessions", "files", "operations"];
+    let files = names.map(|name| format!("proto/leasehold/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(files, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);

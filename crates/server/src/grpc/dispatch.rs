@@ -9,13 +9,18 @@ use hyper::{Method, Request, Version};
 use leasehold_state_machine::answer::Answer;
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::invalid::Invalid;
+use leasehold_state_machine::limits::WRITE_BYTES_MAX;
 use prost::Message;
 
 use super::frame::{self, GrpcReply};
-use super::{health, keep_alive, operations, reflection, refused, requests, shapes, watch};
+use super::{files, health, keep_alive, operations, reflection, refused, requests, shapes, watch};
 use crate::http::door::Door;
+use crate::limits::WRITE_MESSAGE_EXTRA_BYTES;
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
+
+/// The longest message of a write to a file.
+const WRITE_MESSAGE_BYTES_MAX: usize = WRITE_BYTES_MAX as usize + WRITE_MESSAGE_EXTRA_BYTES;
 
 /// Whether a request is for this door.
 pub fn is_grpc(request: &Request<Incoming>) -> bool {
@@ -63,6 +68,12 @@ async fn carry_out(
         "/leasehold.v1.Sessions/List" => {
             unary.call(Call::ListSessions, requests::list_sessions, shapes::sessions).await
         }
+        "/leasehold.v1.Files/Append" => unary.write(Call::AppendFile, files::append).await,
+        "/leasehold.v1.Files/Write" => unary.write(Call::WriteFile, files::write).await,
+        "/leasehold.v1.Files/Delete" => unary.call(Call::DeleteFile, files::delete, files::deleted).await,
+        "/leasehold.v1.Files/Stat" => unary.call(Call::StatFile, files::stat, files::file).await,
+        "/leasehold.v1.Files/List" => unary.call(Call::ListFiles, files::list, files::files).await,
+        "/leasehold.v1.Files/Read" => files::read(door, unary.message().await?).await,
         "/leasehold.v1.Operations/Stream" => operations::answer(door, unary.body, within),
         "/grpc.health.v1.Health/Check" => Ok(health::check(door, unary.message().await?)),
         "/grpc.health.v1.Health/Watch" => Ok(health::watch(door, unary.message().await?)),
@@ -91,6 +102,18 @@ impl Unary<'_> {
         let asked = self.message().await?;
         let outcome = door.call(call, command(asked)).await;
         Ok(frame::one(&answer(outcome?)))
+    }
+
+    /// A write to a file, whose message is longer than others.
+    async fn write<Asked: Message + Default>(
+        self,
+        call: Call,
+        command: fn(Asked) -> Result<Command, Invalid>,
+    ) -> Result<GrpcReply, Denial> {
+        let body = self.door.take_write(self.body, WRITE_MESSAGE_BYTES_MAX, self.within).await?;
+        let asked = frame::only_message(body)?;
+        let outcome = self.door.call(call, command(asked)).await;
+        Ok(frame::one(&files::wrote(outcome?)))
     }
 
     async fn message<Asked: Message + Default>(self) -> Result<Asked, Denial> {

@@ -12,7 +12,8 @@ use super::frame::{self, GrpcReply};
 use crate::http::door::{Door, Stage};
 
 /// The services that can be asked for.
-const SERVICES: [&str; 4] = ["", "leasehold.v1.Locks", "leasehold.v1.Sessions", "leasehold.v1.Operations"];
+const SERVICES: [&str; 5] =
+    ["", "leasehold.v1.Locks", "leasehold.v1.Sessions", "leasehold.v1.Files", "leasehold.v1.Operations"];
 
 /// Answers once.
 pub fn check(door: &Door, asked: HealthCheckRequest) -> GrpcReply {

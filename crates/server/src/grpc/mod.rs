@@ -7,6 +7,7 @@ pub mod refused;
 pub mod requests;
 pub mod shapes;
 
+pub mod files;
 pub mod health;
 pub mod keep_alive;
 pub mod reflection;

@@ -111,7 +111,8 @@ pub fn list_sessions(asked: v1::ListSessionsRequest) -> Result<Command, Invalid>
     forms::list_sessions(rows(asked.limit), asked.cursor.as_deref())
 }
 
-fn proof<'f>(
+/// What a holder shows.
+pub fn proof<'f>(
     lock: &'f str,
     owner_id: &'f str,
     lease_id: &'f str,
@@ -133,7 +134,7 @@ fn token(field: &'static str, number: i64) -> Result<u64, Invalid> {
 }
 
 /// On the wire, 0 rows leave it to the server.
-fn rows(limit: u32) -> Option<u64> {
+pub fn rows(limit: u32) -> Option<u64> {
     (limit > 0).then_some(limit.into())
 }
 
@@ -141,7 +142,8 @@ fn metadata(entries: BTreeMap<String, String>) -> Result<Metadata, Invalid> {
     Metadata::new(entries)
 }
 
-fn chosen(id: Option<&str>) -> Result<Option<RequestId>, Invalid> {
+/// The id that a caller chose.
+pub fn chosen(id: Option<&str>) -> Result<Option<RequestId>, Invalid> {
     id.map(RequestId::parse).transpose()
 }
 

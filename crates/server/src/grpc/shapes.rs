@@ -19,6 +19,7 @@ macro_rules! only {
         }
     };
 }
+pub(super) use only;
 
 /// The answer to an acquire or a renewal.
 pub fn lease(answer: Answer) -> v1::Lease {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use leasehold_protocol::v1;
+use leasehold_protocol::v1::files_client::FilesClient;
 use leasehold_protocol::v1::locks_client::LocksClient;
 use leasehold_protocol::v1::operations_client::OperationsClient;
 use leasehold_protocol::v1::sessions_client::SessionsClient;
@@ -35,6 +36,10 @@ impl Caller {
 
     pub fn sessions(&self) -> SessionsClient<Channel> {
         SessionsClient::new(self.channel.clone())
+    }
+
+    pub fn files(&self) -> FilesClient<Channel> {
+        FilesClient::new(self.channel.clone())
     }
 
     pub fn operations(&self) -> OperationsClient<Channel> {
@@ -102,7 +107,7 @@ pub fn code_of(code: &str) -> Code {
         "permission_denied" => Code::PermissionDenied,
         "not_found" => Code::NotFound,
         "held" => Code::Aborted,
-        "lease_expired" | "released" | "stale_token" => Code::FailedPrecondition,
+        "lease_expired" | "released" | "stale_token" | "scope_mismatch" => Code::FailedPrecondition,
         "gone" => Code::OutOfRange,
         "cancelled" => Code::Cancelled,
         "busy" | "unavailable" => Code::Unavailable,

@@ -18,6 +18,7 @@ mod conversation;
 
 mod both_doors;
 mod detaching;
+mod files;
 mod keep_alive;
 mod protocols;
 mod refused;

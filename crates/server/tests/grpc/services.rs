@@ -40,6 +40,7 @@ fn reflection_lists_the_services_and_shows_their_files() {
     let expected = [
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
+        "leasehold.v1.Files",
         "leasehold.v1.Locks",
         "leasehold.v1.Operations",
         "leasehold.v1.Sessions",
@@ -56,7 +57,9 @@ fn health_follows_the_server() {
     let caller = Caller::to(server.address);
     let mut client = HealthClient::new(caller.channel.clone());
     let named = |service: &str| HealthCheckRequest { service: service.into() };
-    for service in ["", "leasehold.v1.Locks", "leasehold.v1.Sessions", "leasehold.v1.Operations"] {
+    for service in ["", "Locks", "Sessions", "Files", "Operations"] {
+        let service = if service.is_empty() { String::new() } else { format!("leasehold.v1.{service}") };
+        let service = service.as_str();
         let told = caller.call(client.check(named(service))).unwrap();
         assert_eq!(told.status(), ServingStatus::Serving, "{service}");
     }
@@ -99,7 +102,7 @@ fn every_method_of_the_files_is_there_and_no_other() {
             }
         }
     }
-    assert_eq!(methods, 14);
+    assert_eq!(methods, 20);
     for path in ["/leasehold.v1.Locks/Steal", "/leasehold.v2.Locks/Get", "/v1/locks", "/"] {
         assert_eq!(call(path.to_owned()).unwrap_err().code(), Code::Unimplemented, "{path}");
     }

@@ -23,6 +23,12 @@ pub enum Call {
     KeepAlive,
     CloseSession,
     ListSessions,
+    AppendFile,
+    WriteFile,
+    DeleteFile,
+    StatFile,
+    ListFiles,
+    ReadFile,
 }
 
 impl Call {
@@ -37,7 +43,10 @@ impl Call {
             Call::Break => &["lock", "reason"],
             Call::OpenSession => &["owner_id"],
             Call::KeepAlive | Call::CloseSession => &["session_id"],
-            Call::List | Call::ListSessions => &[],
+            Call::AppendFile | Call::DeleteFile => &["name", "lock", "owner_id", "lease_id", "fencing_token"],
+            Call::WriteFile => &["name", "lock", "owner_id", "lease_id", "fencing_token", "offset"],
+            Call::StatFile | Call::ReadFile => &["name"],
+            Call::List | Call::ListSessions | Call::ListFiles => &[],
         }
     }
 }

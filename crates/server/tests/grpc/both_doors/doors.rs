@@ -6,11 +6,12 @@ use leasehold_protocol::v1::outcome::What as Told;
 use serde_json::{Value, json};
 
 use super::asked::{Asked, Call};
+use super::files;
 use super::plain::{self, Normal};
 use crate::caller::{Caller, code_of, detail};
 use crate::client::Answer;
 use crate::conversation::Conversation;
-use crate::server::Server;
+use crate::server::{Server, escaped};
 
 pub struct Doors {
     doors: [Door; 3],
@@ -107,11 +108,17 @@ fn over_http(server: &Server, asked: &Asked) -> Value {
         Call::KeepAlive => server.post("/v1/sessions/keepalive", fields.clone()),
         Call::CloseSession => server.post("/v1/sessions/close", fields.clone()),
         Call::ListSessions => server.get(&format!("/v1/sessions?{}", query())),
+        Call::AppendFile
+        | Call::WriteFile
+        | Call::DeleteFile
+        | Call::StatFile
+        | Call::ListFiles
+        | Call::ReadFile => return files::over_http(server, asked),
     };
     problem_or_answer(&answer)
 }
 
-fn problem_or_answer(answer: &Answer) -> Value {
+pub fn problem_or_answer(answer: &Answer) -> Value {
     let mut told = answer.json();
     if answer.status != 200 {
         let members = told.as_object_mut().unwrap();
@@ -124,16 +131,13 @@ fn problem_or_answer(answer: &Answer) -> Value {
             "held" => 409,
             "lease_expired" | "released" => 410,
             "stale_token" => 412,
+            "scope_mismatch" => 422,
             "cancelled" => 499,
             other => panic!("{other}"),
         };
         assert_eq!(status, http);
     }
     told
-}
-
-fn escaped(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
 fn over_grpc(caller: &Caller, asked: &Asked) -> Value {
@@ -195,6 +199,12 @@ fn over_grpc(caller: &Caller, asked: &Asked) -> Value {
             let told = caller.call(sessions.list(request));
             told.map(|told| plain::sessions(told.sessions, told.next_cursor))
         }
+        Call::AppendFile
+        | Call::WriteFile
+        | Call::DeleteFile
+        | Call::StatFile
+        | Call::ListFiles
+        | Call::ReadFile => files::over_grpc(caller, asked.call, &f),
     };
     told.unwrap_or_else(|status| plain::error(detail(&status)))
 }
@@ -215,6 +225,12 @@ fn over_a_stream(conversation: &mut Conversation, asked: &Asked) -> Option<Value
         Call::KeepAlive => What::KeepAlive(f.keep_alive()),
         Call::CloseSession => What::CloseSession(f.close_session()),
         Call::Cancel | Call::List | Call::Break | Call::ListSessions => return None,
+        Call::AppendFile
+        | Call::WriteFile
+        | Call::DeleteFile
+        | Call::StatFile
+        | Call::ListFiles
+        | Call::ReadFile => return None,
     };
     let number = conversation.ask(what);
     Some(match conversation.outcome_of(number) {
@@ -237,22 +253,22 @@ fn verified(told: v1::VerifyResponse) -> Value {
 }
 
 /// Fields by name, as messages want them.
-struct Fields<'a>(&'a Value);
+pub struct Fields<'a>(pub &'a Value);
 
 impl Fields<'_> {
-    fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.some_text(name).unwrap_or_default()
     }
 
-    fn some_text(&self, name: &str) -> Option<String> {
+    pub fn some_text(&self, name: &str) -> Option<String> {
         self.0[name].as_str().map(str::to_owned)
     }
 
-    fn number(&self, name: &str) -> Option<u64> {
+    pub fn number(&self, name: &str) -> Option<u64> {
         self.0[name].as_u64()
     }
 
-    fn token(&self) -> i64 {
+    pub fn token(&self) -> i64 {
         self.0["fencing_token"].as_i64().unwrap()
     }
 

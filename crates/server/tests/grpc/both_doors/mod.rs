@@ -4,6 +4,7 @@
 
 mod asked;
 mod doors;
+mod files;
 mod plain;
 mod script;
 
@@ -119,6 +120,71 @@ fn every_refusal() {
 }
 
 #[test]
+fn files_and_their_refusals() {
+    let proof = |name: &str, lock: &str, place: &str| json!({"name": name, "lock": lock, "owner_id": "w1", "lease_id": place, "fencing_token": place});
+    let with = |mut fields: Value, more: Value| {
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        fields
+    };
+    let hello = || json!({"data": "hello"});
+    let told = play([
+        ask(Call::Acquire, json!({"lock": "path:/a", "owner_id": "w1"})),
+        ask(Call::AppendFile, with(proof("a/b", "path:/a", "#0"), hello())),
+        ask(
+            Call::AppendFile,
+            with(proof("a/b", "path:/a", "#0"), json!({"data": " world", "request_id": "r1"})),
+        ),
+        ask(
+            Call::AppendFile,
+            with(proof("a/b", "path:/a", "#0"), json!({"data": " world", "request_id": "r1"})),
+        ),
+        ask(Call::WriteFile, with(proof("a/b", "path:/a", "#0"), json!({"data": "J", "offset": 0}))),
+        ask(Call::AppendFile, proof("a/c", "path:/a", "#0")),
+        ask(Call::StatFile, json!({"name": "a/b"})),
+        ask(Call::ReadFile, json!({"name": "a/b"})),
+        ask(Call::ReadFile, json!({"name": "a/c"})),
+        ask(Call::ListFiles, json!({"limit": 1})),
+        ask(Call::ListFiles, json!({"prefix": "a/c"})),
+        ask(Call::DeleteFile, with(proof("a/c", "path:/a", "#0"), json!({"request_id": "r2"}))),
+        // invalid_argument, by the state machine
+        ask(
+            Call::AppendFile,
+            with(proof("a/b", "path:/a", "#0"), json!({"data": "other", "request_id": "r1"})),
+        ),
+        ask(Call::WriteFile, with(proof("a/b", "path:/a", "#0"), json!({"data": "x", "offset": 12}))),
+        ask(Call::AppendFile, with(proof("a/b/c", "path:/a", "#0"), hello())),
+        ask(Call::AppendFile, with(proof("a", "path:/a", "#0"), hello())),
+        // not_found
+        ask(Call::StatFile, json!({"name": "nobody's"})),
+        ask(Call::ReadFile, json!({"name": "nobody's"})),
+        ask(Call::DeleteFile, proof("a/nobody's", "path:/a", "#0")),
+        // stale_token
+        ask(Call::AppendFile, with(proof("a/b", "path:/", "#0"), hello())),
+        ask(Call::AppendFile, with(proof("a/b", "path:/a", "#0"), json!({"fencing_token": 1}))),
+        // scope_mismatch
+        ask(Call::AppendFile, with(proof("b", "path:/a", "#0"), hello())),
+        ask(Call::Acquire, json!({"lock": "path:/s", "owner_id": "w1", "mode": "shared"})),
+        ask(Call::AppendFile, with(proof("s", "path:/s", "#22"), hello())),
+        // released
+        ask(
+            Call::Release,
+            json!({"lock": "path:/a", "owner_id": "w1", "lease_id": "#0", "fencing_token": "#0"}),
+        ),
+        ask(Call::AppendFile, with(proof("a/b", "path:/a", "#0"), hello())),
+        ask(Call::DeleteFile, with(proof("a/c", "path:/a", "#0"), json!({"request_id": "r2"}))),
+    ]);
+    let codes: Vec<&str> = told.iter().map(|told| told["code"].as_str().unwrap_or("ok")).collect();
+    let mut expected = vec!["ok"; 12];
+    expected.extend(["invalid_argument"; 4]);
+    expected.extend(["not_found"; 3]);
+    expected.extend(["stale_token", "stale_token", "scope_mismatch", "ok", "scope_mismatch"]);
+    expected.extend(["ok", "released", "ok"]);
+    assert_eq!(codes, expected);
+    assert_eq!(told[3], told[2]);
+    assert_eq!(told[7]["data"], "Jello world");
+}
+
+#[test]
 fn what_has_expired() {
     let mut doors = Doors::open();
     doors.ask(&ask(Call::OpenSession, json!({"owner_id": "w1", "ttl_ms": 100})));
@@ -142,7 +208,7 @@ fn every_malformed_field() {
     let many: Value = (0..17).map(|n| (n.to_string(), json!(""))).collect::<serde_json::Map<_, _>>().into();
     let wide = json!({"k": long(4096)});
     let mut cases = Vec::new();
-    let good = json!({"lock": "a", "owner_id": "w", "lease_id": "l", "fencing_token": 1, "request_id": "r", "session_id": "s", "reason": "why"});
+    let good = json!({"lock": "a", "owner_id": "w", "lease_id": "l", "fencing_token": 1, "request_id": "r", "session_id": "s", "reason": "why", "name": "f", "offset": 0});
     let mut spoil = |call: Call, field: &str, value: Value| {
         let mut fields = json!({});
         for name in call.required() {
@@ -210,6 +276,28 @@ fn every_malformed_field() {
     for call in [Call::List, Call::ListSessions] {
         spoil(call, "limit", json!(1001));
     }
+    let changing = [Call::AppendFile, Call::WriteFile, Call::DeleteFile];
+    for call in changing {
+        for lock in ["..", "path:a", "inode:01", &long(513)] {
+            spoil(call, "lock", json!(lock));
+        }
+        for owner in ["", "a\nb", &long(257)] {
+            spoil(call, "owner_id", json!(owner));
+        }
+        for id in ["", &long(65)] {
+            spoil(call, "lease_id", json!(id));
+        }
+        for id in ["", "a b", &long(129)] {
+            spoil(call, "request_id", json!(id));
+        }
+        spoil(call, "fencing_token", json!(1_i64 << 53));
+    }
+    for call in changing.into_iter().chain([Call::StatFile, Call::ReadFile]) {
+        for name in ["", "/a", "a/", "a//b", ".", "a/..", "a\0", &long(513)] {
+            spoil(call, "name", json!(name));
+        }
+    }
+    spoil(Call::ListFiles, "limit", json!(1001));
     let mut doors = Doors::open();
     for (asked, field) in cases {
         let told = doors.ask(&asked);

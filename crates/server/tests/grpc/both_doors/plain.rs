@@ -54,6 +54,18 @@ pub fn sessions(rows: Vec<v1::SessionRow>, next_cursor: Option<String>) -> Value
     plain
 }
 
+pub fn files(files: Vec<v1::File>, next_cursor: Option<String>) -> Value {
+    let files = files.into_iter().map(|file| {
+        json!({
+            "name": file.name, "size": file.size, "inode": file.inode, "fencing_token": file.fencing_token,
+            "created_at": moment(file.created_at), "written_at": moment(file.written_at), "version": file.version,
+        })
+    });
+    let mut plain = json!({"files": files.collect::<Vec<_>>()});
+    put(&mut plain, "next_cursor", next_cursor);
+    plain
+}
+
 pub fn error(error: v1::Error) -> Value {
     let mut plain = json!({"code": error.code, "title": error.title, "detail": error.detail});
     if error.code == "invalid_argument" {
@@ -156,7 +168,7 @@ impl Normal {
             | "version"
             | "seq"
             | "recommended_retry_ms" => json!(value.as_u64().unwrap() > 0),
-            "acquired_at" | "expires_at" => {
+            "acquired_at" | "expires_at" | "created_at" | "written_at" => {
                 assert!(value.as_str().unwrap().ends_with('Z'), "{value}");
                 json!("a moment")
             }

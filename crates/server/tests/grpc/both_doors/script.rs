@@ -15,6 +15,7 @@ pub struct Script {
 
 const LOCKS: [&str; 9] =
     ["a", "name:a", "path:/", "path:/a", "path:/a/b", "inode:7", "range:7:0-10", "range:7:5-15", "path:/a/"];
+const FILES: [&str; 5] = ["a", "a/b", "a/b/c", "z", "a/../b"];
 const OWNERS: [&str; 4] = ["w1", "w2", "w3", "x\u{0}"];
 
 impl Script {
@@ -23,7 +24,7 @@ impl Script {
     }
 
     pub fn next(&mut self) -> Asked {
-        match self.below(20) {
+        match self.below(26) {
             0..=6 => self.acquire(),
             7..=11 => self.with_a_lease(),
             12 => self.with(Call::Verify, |script| {
@@ -69,7 +70,8 @@ impl Script {
                 }
                 None => Asked { call: Call::CloseSession, fields: json!({"session_id": "nobody's"}) },
             },
-            _ => Asked { call: Call::ListSessions, fields: json!({}) },
+            19 => Asked { call: Call::ListSessions, fields: json!({}) },
+            _ => self.about_a_file(),
         }
     }
 
@@ -131,6 +133,45 @@ impl Script {
             fields["metadata"] = json!({"n": "m"});
         }
         Asked { call: Call::Renew, fields }
+    }
+
+    /// Most often under the newest lease that could cover it.
+    fn about_a_file(&mut self) -> Asked {
+        let name = FILES[self.below(FILES.len())];
+        match self.below(12) {
+            0 => return Asked { call: Call::StatFile, fields: json!({"name": name}) },
+            1 => return Asked { call: Call::ReadFile, fields: json!({"name": name}) },
+            2 => {
+                let mut fields = json!({"prefix": (["", "a", "a/b"][self.below(3)])});
+                if self.chance(2) {
+                    fields["limit"] = json!([1, 2, 1001][self.below(3)]);
+                }
+                return Asked { call: Call::ListFiles, fields };
+            }
+            _ => {}
+        }
+        let paths = self.leases.iter().rev().filter(|(_, lock, _)| lock.starts_with("path:")).take(3);
+        let candidates: Vec<_> = paths.cloned().chain(self.leases.last().cloned()).collect();
+        if candidates.is_empty() {
+            return self.acquire();
+        }
+        let (place, lock, owner) = candidates[self.below(candidates.len())].clone();
+        let id = format!("#{place}");
+        let mut fields =
+            json!({"name": name, "lock": lock, "owner_id": owner, "lease_id": id, "fencing_token": id});
+        if self.chance(12) {
+            fields["fencing_token"] = json!(1);
+        }
+        self.maybe_id(&mut fields);
+        if self.chance(6) {
+            return Asked { call: Call::DeleteFile, fields };
+        }
+        fields["data"] = json!(["", "x", "hello"][self.below(3)]);
+        if self.chance(2) {
+            return Asked { call: Call::AppendFile, fields };
+        }
+        fields["offset"] = json!([0, 1, 5, 99][self.below(4)]);
+        Asked { call: Call::WriteFile, fields }
     }
 
     fn with(&mut self, call: Call, fields: impl FnOnce(&mut Script) -> Value) -> Asked {
