@@ -1,6 +1,6 @@
 //! A client: asks, waits, believes, renews, retries, releases, on its own drifting clock. It knows only what it was told.
-//! What it does for one lock is in `task.rs` and `keeping.rs`, for its session in `session.rs`; here it begins things and
-//! hears answers.
+//! What it does for one lock is in `task.rs` and `keeping.rs`, for its session in `session.rs`, with files in `writing.rs`;
+//! here it begins things and hears answers.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::task::Task;
 use crate::workload;
 use crate::world::{Happening, World};
+use crate::writing::Desk;
 
 /// Why a client is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,13 @@ pub enum Alarm {
     HoldOver {
         /// The task.
         task: u64,
+    },
+    /// A task writes to files.
+    Write {
+        /// The task.
+        task: u64,
+        /// How often it will go on.
+        left: u64,
     },
     /// A task tries again.
     Again {
@@ -72,7 +80,9 @@ pub struct Client {
     /// Its session, if it has one.
     pub session: Option<Session>,
     /// Calls that are repeated as they are if no answer comes.
-    errands: BTreeMap<CallId, (Command, u64)>,
+    pub(crate) errands: BTreeMap<CallId, (Command, u64)>,
+    /// What it knows of files.
+    pub(crate) desk: Desk,
     last: u64,
 }
 
@@ -90,6 +100,7 @@ impl Client {
             tasks: BTreeMap::new(),
             session: None,
             errands: BTreeMap::new(),
+            desk: Desk::default(),
             last: 0,
         }
     }
@@ -154,6 +165,7 @@ impl Client {
             }
             Alarm::Tend { task, round } => self.tend_again(world, network, task, round),
             Alarm::HoldOver { task } => self.hold_is_over(world, network, task),
+            Alarm::Write { task, left } => self.write_on(world, network, task, left),
             Alarm::Again { task, round } => self.try_again(world, network, task, round),
             Alarm::Heartbeat { round } => self.heartbeat(world, network, round),
             Alarm::EndSession { round } => self.end_session(world, network, round),
@@ -170,6 +182,9 @@ impl Client {
         self.wake_after(world, next_us, Alarm::Begin);
         if world.now_us < world.lull_until_us {
             return;
+        }
+        if world.unlucky_with_files(150) {
+            self.turns_to_files(world, network);
         }
         match world.random.below(100) {
             0..=1 => self.break_something(world, network),
@@ -237,6 +252,7 @@ impl Client {
                     world.count(FaultKind::ForcedBreak);
                 }
             }
+            Purpose::File => self.file_answered(world, network, id, &outcome),
             Purpose::Look | Purpose::OtherPayload => {}
         }
     }
@@ -267,6 +283,7 @@ impl Client {
                     self.errands.insert(again, (command, tries - 1));
                 }
             }
+            Purpose::File => self.file_failed(world, network, id),
             // Renewals and heartbeats are repeated by their own alarms.
             Purpose::Renew | Purpose::KeepAlive | Purpose::Look | Purpose::OtherPayload => {}
         }
@@ -323,6 +340,19 @@ fn describe(command: &Command) -> String {
             format!("keep session alive{}", seen.map_or(String::new(), |seen| format!(" seen={seen}")))
         }
         Command::CloseSession { .. } => "close session".into(),
+        Command::WriteFile(write) => format!(
+            "write {} to {} at {:?} under {} token={}{}",
+            write.bytes.len(),
+            write.name,
+            write.offset,
+            write.proof.resource,
+            write.proof.token,
+            id(&write.request_id)
+        ),
+        Command::DeleteFile { name, proof, request_id } => {
+            format!("delete {name} under {} token={}{}", proof.resource, proof.token, id(request_id))
+        }
+        Command::StatFile { name } => format!("look at file {name}"),
         Command::Verify { resource, token } => format!("verify {resource} token={token}"),
         Command::Get { resource } => format!("get {resource}"),
         Command::List(_) => "list".into(),
@@ -348,6 +378,9 @@ fn describe_outcome(outcome: &Outcome) -> String {
         ),
         Ok(Answer::Broke { tokens, free_in_ms }) => format!("broke {tokens:?}, free in {free_in_ms}ms"),
         Ok(Answer::Closed) => "closed".into(),
+        Ok(Answer::Wrote(written)) => format!("wrote at {}, size {}", written.offset, written.size),
+        Ok(Answer::Deleted) => "deleted".into(),
+        Ok(Answer::File(view)) => format!("file {} size {} token={}", view.number, view.size, view.token),
         Ok(_) => "a look".into(),
         Err(Refusal::Held(held)) => format!("held by {}, {} in line", held.holders.len(), held.waiters.len()),
         Err(refusal) => format!("refused: {refusal:?}"),

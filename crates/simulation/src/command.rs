@@ -120,10 +120,11 @@ fn line(totals: &Totals) -> String {
     let kinds: Vec<String> =
         FaultKind::ALL.iter().map(|kind| format!("{} {}", tally.of(*kind), kind.text())).collect();
     format!(
-        "{seeds} seeds, {} failed; {hours}h{minutes:02}m{seconds:02}s simulated; {} operations, {} grants; {} faults: {}",
+        "{seeds} seeds, {} failed; {hours}h{minutes:02}m{seconds:02}s simulated; {} operations, {} grants, {} writes to files; {} faults: {}",
         failed.len(),
         tally.operations,
         tally.grants,
+        tally.writes,
         tally.faults(),
         kinds.join(", ")
     )

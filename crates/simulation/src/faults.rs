@@ -86,6 +86,18 @@ kinds! {
     Restored = "restored copies",
     /// A snapshot took the place of old segments.
     Snapshot = "snapshots",
+    /// It died while bytes were put into a file.
+    DiedInFiles = "deaths in files",
+    /// It took long until durable bytes were in their file.
+    SlowFile = "slow files",
+    /// A start found writes that had to be made again.
+    RewrittenFile = "rewritten files",
+    /// Power was lost, and a file came back longer than it was.
+    LongFile = "files left too long",
+    /// A write arrived that an unfenced register would have let a holder of the past make.
+    StaleWrite = "stale writes at the unfenced control",
+    /// A write was refused because its writer no longer held the lock.
+    FencedOff = "writes fenced off",
 }
 
 /// What took effect.
@@ -96,6 +108,8 @@ pub struct Tally {
     pub operations: u64,
     /// Leases granted.
     pub grants: u64,
+    /// Writes to files that were made.
+    pub writes: u64,
     /// Virtual time that passed.
     pub simulated_us: u64,
 }
@@ -125,6 +139,7 @@ impl Tally {
         }
         self.operations += other.operations;
         self.grants += other.grants;
+        self.writes += other.writes;
         self.simulated_us += other.simulated_us;
     }
 }
@@ -206,11 +221,14 @@ pub struct Plan {
     pub pace: u64,
     /// How far clients' clocks may err in their rate, in millionths.
     pub drift_ppm: u64,
+    /// Whether clients write files.
+    pub files: bool,
 }
 
 impl Plan {
-    /// Draws one.
-    pub fn draw(random: &mut Random) -> Plan {
+    /// Draws one. What has to do with files is drawn from a stream of its own, so that runs without them are as they
+    /// were before there were any.
+    pub fn draw(random: &mut Random, file_random: &mut Random) -> Plan {
         let mut rate = |often: u64| {
             let rate = random.between(1, often.max(2));
             if random.chance(600) { rate } else { 0 }
@@ -284,6 +302,7 @@ impl Plan {
             batch_bytes_max,
             pace,
             drift_ppm: if random.chance(700) { 10_000 } else { 0 },
+            files: file_random.chance(700),
         }
     }
 }

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_state_machine::command::Command;
+use leasehold_state_machine::command::{Command, WriteFile};
 use leasehold_state_machine::ids::Secret;
 use leasehold_state_machine::resource::Resource;
+
+/// How many bytes at the beginning of a write say which one it is. Shorter ones cannot be told apart.
+pub const MARK_BYTES: usize = 8;
 
 /// One attempt: in which life of the process, and its number there.
 pub type AttemptId = (u64, u64);
@@ -35,6 +38,8 @@ pub struct Ledger {
     attempts: BTreeMap<AttemptId, Attempt>,
     by_secret: BTreeMap<Secret, AttemptId>,
     by_origin: BTreeMap<String, Vec<AttemptId>>,
+    /// Writes to files by their first bytes, which are no other write's.
+    by_mark: BTreeMap<[u8; MARK_BYTES], Vec<AttemptId>>,
     /// The time that the server had left out of its own by the end of each turn, by life and real time.
     left_out_us: BTreeMap<(u64, u64), u64>,
     /// When each life of the process had recovered.
@@ -49,6 +54,11 @@ impl Ledger {
         self.by_secret.insert(attempt.secret, id);
         if let Some(origin) = &attempt.origin {
             self.by_origin.entry(origin.clone()).or_default().push(id);
+        }
+        if let Command::WriteFile(wanted) = &attempt.command
+            && let Some(mark) = wanted.bytes.whole().first_chunk()
+        {
+            self.by_mark.entry(*mark).or_default().push(id);
         }
         self.attempts.insert(id, attempt);
     }
@@ -121,6 +131,15 @@ impl Ledger {
         self.attempts.get(self.by_secret.get(&secret)?)
     }
 
+    /// Everybody who asked for a write of these bytes.
+    pub fn writers<'a>(&'a self, bytes: &[u8]) -> impl Iterator<Item = &'a WriteFile> {
+        let ids = bytes.first_chunk().and_then(|mark| self.by_mark.get(mark)).map_or(&[][..], Vec::as_slice);
+        ids.iter().filter_map(|id| match &self.attempts.get(id)?.command {
+            Command::WriteFile(wanted) => Some(wanted),
+            _ => None,
+        })
+    }
+
     /// The newest attempt of a request that was given to the engine in this life, no later than `until_us`; the request is
     /// named by the random bits of its first attempt.
     pub fn newest(&self, secret: Secret, resource: &Resource, life: u64, until_us: u64) -> Option<&Attempt> {
@@ -148,6 +167,10 @@ pub fn origin(command: &Command) -> Option<String> {
             request_id.as_ref().map(|id| format!("{}/{}", owner.text(), id.text()))
         }
         Command::Cancel { owner, request_id, .. } => Some(format!("{}/{}", owner.text(), request_id.text())),
+        Command::WriteFile(WriteFile { proof, request_id, .. })
+        | Command::DeleteFile { proof, request_id, .. } => {
+            request_id.as_ref().map(|id| format!("{}/{}", proof.owner.text(), id.text()))
+        }
         Command::Break(wish) => wish.request_id.as_ref().map(|id| format!("/{}", id.text())),
         _ => None,
     }
@@ -157,6 +180,7 @@ pub fn origin(command: &Command) -> Option<String> {
 pub(crate) mod tests {
     use super::*;
     use leasehold_state_machine::command::{Acquire, Proof};
+    use leasehold_state_machine::file::{FileBytes, FileName, Offset};
     use leasehold_state_machine::ids::LeaseId;
     use leasehold_state_machine::words::{Metadata, Mode, Owner, RequestId, Wait};
 
@@ -182,6 +206,15 @@ pub(crate) mod tests {
             token,
         };
         ledger.accepted((1, 1), attempt(0, Command::Release(proof)));
+        ledger
+    }
+
+    /// Attempt 1 of life 1 writes these bytes to `a`, under this proof.
+    pub(crate) fn with_write(proof: Proof, bytes: &[u8]) -> Ledger {
+        let (name, id) = (FileName::parse("a").unwrap(), RequestId::parse("w1").unwrap());
+        let write = WriteFile::new(name, Offset::End, FileBytes::new(bytes), proof, Some(id));
+        let mut ledger = Ledger::default();
+        ledger.accepted((1, 1), attempt(1, Command::WriteFile(write)));
         ledger
     }
 

@@ -32,6 +32,7 @@ mod client;
 mod keeping;
 mod session;
 mod task;
+mod writing;
 
 mod run;
 

@@ -33,6 +33,8 @@ pub enum Purpose {
     Close,
     /// Break somebody's lease.
     Break,
+    /// Look at a file, or change it.
+    File,
     /// Look.
     Look,
 }

@@ -28,4 +28,16 @@ pub enum Plant {
     StopsCounted,
     /// The engine is not turned when its time has come, only when somebody asks.
     DeafToTime,
+    /// Bytes are put into files when their batch is handed to the disk, not when it is durable.
+    BytesBeforeSync,
+    /// A write is told done when it is durable, before its bytes are in the file.
+    WritesToldEarly,
+    /// The request id of a write that comes a second time is taken for a new one.
+    WriteIdsIgnored,
+    /// A start leaves in a file what lies behind its end.
+    RecoveryDoesNotCut,
+    /// A snapshot is published before the files are on the disk.
+    SnapshotBeforeFiles,
+    /// A write by a holder of the past is let through under the token of today's.
+    Unfenced,
 }

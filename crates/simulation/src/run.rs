@@ -42,9 +42,11 @@ pub fn run_heeding(seed: u64, plant: Plant, invariant: &'static str) -> Outcome 
 
 fn run_with(seed: u64, trace: bool, planted: Option<(Plant, &'static str)>) -> Outcome {
     let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
-    let mut world = World::new(random, plan.weather.clone(), Trace::new(trace), planted);
+    let mut file_random = Random::new(!seed);
+    let plan = Plan::draw(&mut random, &mut file_random);
+    let mut world = World::new((random, file_random), plan.weather.clone(), Trace::new(trace), planted);
     world.pace = plan.pace;
+    world.files = plan.files;
     world.tell("run", || format!("seed {seed}: {plan:?}"));
     let node = Node::new(&mut world, &plan);
     let clients = (0..plan.clients).map(|number| new_client(&mut world, &plan, number)).collect();
@@ -166,6 +168,8 @@ impl Run {
             Happening::Turn { life } => node.turn_is_due(world, life),
             Happening::BatchDone { life, begun_us } => node.batch_done(world, life, begun_us),
             Happening::ChoreRuns { life, chore } => node.run_chore(world, life, *chore),
+            Happening::ChangeDue { life } => node.change_is_due(world, life),
+            Happening::FileRead { life, view } => node.read_file(world, life, &view),
             Happening::ChoreEnds { life, done } => node.chore_ends(world, life, *done),
             Happening::Disaster(disaster) => self.strike(disaster),
             Happening::Inspect => {
@@ -190,6 +194,7 @@ impl Run {
         match disaster {
             Disaster::Kill | Disaster::PowerLoss => {
                 let moment = *world.random.pick(&[Moment::Now, Moment::InAppend, Moment::BeforeReplies]);
+                let moment = if world.unlucky_with_files(300) { Moment::InFiles } else { moment };
                 let death = if disaster == Disaster::Kill { Death::Process } else { Death::Power };
                 node.doom(world, moment, death);
             }

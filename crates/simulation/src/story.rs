@@ -45,6 +45,15 @@ pub fn tell_events(world: &mut World, events: &[Committed]) {
             }
             Event::Cancelled { found, .. } => format!("found {}", found.text()),
             Event::BreakAnswered { tokens, .. } => format!("{tokens:?}"),
+            Event::FileWritten { number, name, lease, offset, bytes, .. } => format!(
+                "{name} ({number}) {} bytes at {offset} under {} token={}",
+                bytes.len(),
+                lease.resource,
+                lease.token
+            ),
+            Event::FileDeleted { number, name, lease, .. } => {
+                format!("{name} ({number}) under {} token={}", lease.resource, lease.token)
+            }
             Event::Seen { through, .. } => format!("through={through}"),
             _ => String::new(),
         };

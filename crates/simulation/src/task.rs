@@ -14,6 +14,7 @@ use crate::keeping::Terms;
 use crate::network::{CallId, Network, Purpose};
 use crate::workload::{self, Wish};
 use crate::world::World;
+use crate::writing;
 
 /// How often a request is repeated before its client gives up.
 const TRIES_MAX: u64 = 6;
@@ -58,7 +59,12 @@ pub(crate) struct Held {
 impl Client {
     /// Begins to want a lock.
     pub fn begin_task(&mut self, world: &mut World, network: &mut Network) {
-        let wish = workload::wish(&mut world.random);
+        let mut wish = workload::wish(&mut world.random);
+        if world.files
+            && let Some(resource) = self.desk.resource(&mut world.file_random)
+        {
+            wish.resource = resource;
+        }
         let session = self.session_id().filter(|_| world.random.chance(700));
         let request_id = wish.with_id.then(|| self.fresh_id());
         let number = self.fresh();
@@ -194,6 +200,10 @@ impl Client {
             Err(Refusal::Cancelled) if task.request_id.is_some() && task.tries < TRIES_MAX => {
                 self.again_after(world, number, 10_000);
             }
+            // The file may be gone, and its bytes with it.
+            Err(Refusal::NotFound(_)) if writing::is_of_a_file(&task.wish.resource) => {
+                self.tasks.remove(&number);
+            }
             // Once the faults have stopped nobody gives up before having had it.
             Err(_) if world.healing => {
                 let id = self.fresh_id();
@@ -229,6 +239,7 @@ impl Client {
         let hold_us = if world.healing { task.wish.hold_us.min(2_000_000) } else { task.wish.hold_us };
         let (id, resource) = (task.request_id.clone(), task.wish.resource.clone());
         self.wake_after(world, hold_us, Alarm::HoldOver { task: number });
+        self.takes_up_the_pen(world, number);
         self.confirmed(world, network, number, sent_us, Terms::from(view));
         if let Some(id) = id
             && world.unlucky(30)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_journal::{Chore, ChoreDone};
-use leasehold_state_machine::answer::Outcome;
+use leasehold_state_machine::answer::{FileView, Outcome};
 use leasehold_state_machine::command::Command;
 
 use crate::client::Alarm;
@@ -67,6 +67,18 @@ pub enum Happening {
         /// What came of it.
         done: Box<ChoreDone>,
     },
+    /// A durable change is put into its file.
+    ChangeDue {
+        /// In which life of the process.
+        life: u64,
+    },
+    /// Somebody who was told of a file reads it.
+    FileRead {
+        /// In which life of the process.
+        life: u64,
+        /// What was told.
+        view: Box<FileView>,
+    },
     /// A client's alarm goes off.
     Alarm {
         /// Whose.
@@ -88,6 +100,10 @@ pub struct World {
     pub now_us: u64,
     /// The source of chance.
     pub random: Random,
+    /// Chance for all that has to do with files.
+    pub file_random: Random,
+    /// Whether clients write files.
+    pub files: bool,
     /// The story.
     pub trace: Trace,
     /// What took effect.
@@ -115,7 +131,7 @@ pub struct World {
 impl World {
     /// The beginning of time.
     pub fn new(
-        random: Random,
+        (random, file_random): (Random, Random),
         weather: Weather,
         trace: Trace,
         planted: Option<(Plant, &'static str)>,
@@ -123,6 +139,8 @@ impl World {
         World {
             now_us: 0,
             random,
+            file_random,
+            files: false,
             trace,
             tally: Tally::default(),
             watch: Watch::default(),
@@ -185,5 +203,10 @@ impl World {
     /// Whether something goes wrong now, given how often per thousand it does.
     pub fn unlucky(&mut self, per_mille: u64) -> bool {
         !self.healing && self.random.chance(per_mille)
+    }
+
+    /// The same for what has to do with files.
+    pub fn unlucky_with_files(&mut self, per_mille: u64) -> bool {
+        self.files && !self.healing && self.file_random.chance(per_mille)
     }
 }

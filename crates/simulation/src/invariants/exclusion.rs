@@ -1,6 +1,6 @@
 //! exclusion: live leases on overlapping resources never conflict, and no two clients believe at the same real moment
 //! that they hold conflicting leases. A break with force is excepted, and counted; so is a lease that had ended and that
-//! an old copy of the data brings back to life.
+//! an old copy of the data brings back to life. A file's number and its path are one.
 //!
 //! Catches: a grant over a live lease; a lease that ends, for the server, before its holder has stopped; recovery that
 //! re-arms too short; a client that counts from the wrong moment. A holder whose time ran out is given a third of its
@@ -12,6 +12,7 @@ use leasehold_state_machine::event::Event;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::Mode;
 
+use super::file_model::FileModel;
 use super::{Committed, Verdict, Violation};
 
 /// What a client takes for true of a lease.
@@ -45,11 +46,11 @@ pub struct Exclusion {
 
 impl Exclusion {
     /// Takes in an event.
-    pub fn committed(&mut self, committed: &Committed) -> Verdict {
+    pub fn committed(&mut self, committed: &Committed, files: &FileModel) -> Verdict {
         match &committed.event {
             Event::Granted { token, ask, .. } => {
                 for (other, (resource, mode)) in &self.live {
-                    if ask.resource.overlaps(resource) && ask.mode.conflicts(*mode) {
+                    if files.overlap(&ask.resource, resource) && ask.mode.conflicts(*mode) {
                         return Err(Violation::new(
                             "exclusion",
                             format!(
@@ -74,10 +75,10 @@ impl Exclusion {
     }
 
     /// A client begins to believe, or goes on.
-    pub fn believes(&mut self, now_us: u64, belief: Belief) -> Verdict {
+    pub fn believes(&mut self, now_us: u64, belief: Belief, files: &FileModel) -> Verdict {
         self.believers.retain(|_, other| other.until_us + other.stopping_us > now_us);
         for other in self.believers.values().filter(|other| other.token != belief.token) {
-            if !belief.resource.overlaps(&other.resource) || !belief.mode.conflicts(other.mode) {
+            if !files.overlap(&belief.resource, &other.resource) || !belief.mode.conflicts(other.mode) {
                 continue;
             }
             if self.excepted.contains(&other.token) || self.excepted.contains(&belief.token) {
@@ -127,13 +128,13 @@ mod tests {
     #[test]
     fn sees_a_grant_over_a_live_lease() {
         let mut exclusion = Exclusion::default();
-        exclusion.committed(&granted(1, 10, "path:/a", Mode::Exclusive)).unwrap();
-        exclusion.committed(&granted(2, 11, "path:/b", Mode::Exclusive)).unwrap();
-        let refused = exclusion.committed(&granted(3, 12, "path:/a/b", Mode::Shared));
+        exclusion.committed(&granted(1, 10, "path:/a", Mode::Exclusive), &FileModel::default()).unwrap();
+        exclusion.committed(&granted(2, 11, "path:/b", Mode::Exclusive), &FileModel::default()).unwrap();
+        let refused = exclusion.committed(&granted(3, 12, "path:/a/b", Mode::Shared), &FileModel::default());
         assert_eq!(refused.unwrap_err().invariant, "exclusion");
-        exclusion.committed(&released(3, 10, "path:/a")).unwrap();
-        exclusion.committed(&granted(4, 12, "path:/a/b", Mode::Shared)).unwrap();
-        exclusion.committed(&granted(5, 13, "path:/a/b", Mode::Shared)).unwrap();
+        exclusion.committed(&released(3, 10, "path:/a"), &FileModel::default()).unwrap();
+        exclusion.committed(&granted(4, 12, "path:/a/b", Mode::Shared), &FileModel::default()).unwrap();
+        exclusion.committed(&granted(5, 13, "path:/a/b", Mode::Shared), &FileModel::default()).unwrap();
         assert!(committed(6, broken(12, "path:/a/b", true)).seq == 6);
     }
 
@@ -145,20 +146,23 @@ mod tests {
     #[test]
     fn sees_two_believers() {
         let mut exclusion = Exclusion::default();
-        exclusion.believes(0, belief(1, 100)).unwrap();
-        assert!(exclusion.believes(50, belief(2, 150)).is_err());
-        assert!(exclusion.believes(105, belief(2, 150)).is_err(), "the first is still stopping");
-        exclusion.believes(110, belief(2, 150)).unwrap();
+        exclusion.believes(0, belief(1, 100), &FileModel::default()).unwrap();
+        assert!(exclusion.believes(50, belief(2, 150), &FileModel::default()).is_err());
+        assert!(
+            exclusion.believes(105, belief(2, 150), &FileModel::default()).is_err(),
+            "the first is still stopping"
+        );
+        exclusion.believes(110, belief(2, 150), &FileModel::default()).unwrap();
         exclusion.stops(2);
-        exclusion.believes(111, belief(3, 150)).unwrap();
+        exclusion.believes(111, belief(3, 150), &FileModel::default()).unwrap();
     }
 
     #[test]
     fn a_forced_break_is_excepted_and_counted() {
         let mut exclusion = Exclusion::default();
-        exclusion.believes(0, belief(1, 100)).unwrap();
-        exclusion.committed(&committed(1, broken(1, "a", true))).unwrap();
-        exclusion.believes(50, belief(2, 150)).unwrap();
+        exclusion.believes(0, belief(1, 100), &FileModel::default()).unwrap();
+        exclusion.committed(&committed(1, broken(1, "a", true)), &FileModel::default()).unwrap();
+        exclusion.believes(50, belief(2, 150), &FileModel::default()).unwrap();
         assert_eq!(exclusion.excepted_overlaps, 1);
     }
 }

@@ -13,6 +13,7 @@ use leasehold_state_machine::event::{Event, LeaseName, Release};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::Mode;
 
+use super::file_model::FileModel;
 use super::{Committed, Verdict, Violation};
 use crate::local_clock::LocalClock;
 
@@ -78,7 +79,7 @@ pub struct FailFast {
 
 impl FailFast {
     /// Takes in an event.
-    pub fn committed(&mut self, committed: &Committed) -> Verdict {
+    pub fn committed(&mut self, committed: &Committed, files: &FileModel) -> Verdict {
         let at_us = committed.at_us;
         match &committed.event {
             Event::Granted { token, ask, .. } => {
@@ -89,7 +90,7 @@ impl FailFast {
                 self.granted.insert(*token);
                 let in_the_way = self.known.values().find(|known| {
                     let Holder { token, resource, mode, .. } = &known.holder;
-                    ask.resource.overlaps(resource)
+                    files.overlap(&ask.resource, resource)
                         && ask.mode.conflicts(*mode)
                         && !self.excepted.contains(token)
                         && known.believes(at_us)
@@ -196,12 +197,12 @@ mod tests {
 
     fn granted() -> FailFast {
         let mut fail_fast = FailFast::default();
-        fail_fast.committed(&granted_at(0, 1, 10, "a", 1000)).unwrap();
+        fail_fast.committed(&granted_at(0, 1, 10, "a", 1000), &FileModel::default()).unwrap();
         fail_fast
     }
 
     fn ends(fail_fast: &mut FailFast, at_us: u64) -> Verdict {
-        fail_fast.committed(&Committed { at_us, ..committed(2, expired(10, "a")) })
+        fail_fast.committed(&Committed { at_us, ..committed(2, expired(10, "a")) }, &FileModel::default())
     }
 
     #[test]
@@ -229,20 +230,20 @@ mod tests {
         let mut fail_fast = granted();
         fail_fast.keeps(0, holder(10, 0, 0)).unwrap();
         let other = |at_us, resource| granted_at(at_us, 3, 11, resource, 1000);
-        fail_fast.committed(&other(499_999, "b")).unwrap();
-        assert!(fail_fast.committed(&other(499_999, "a")).is_err());
-        fail_fast.committed(&other(500_000, "a")).unwrap();
+        fail_fast.committed(&other(499_999, "b"), &FileModel::default()).unwrap();
+        assert!(fail_fast.committed(&other(499_999, "a"), &FileModel::default()).is_err());
+        fail_fast.committed(&other(500_000, "a"), &FileModel::default()).unwrap();
     }
 
     #[test]
     fn sees_a_release_by_one_who_has_not_stopped() {
         let mut fail_fast = granted();
         fail_fast.keeps(0, holder(10, 0, 0)).unwrap();
-        assert!(fail_fast.committed(&released(2, 10, "a")).is_err());
+        assert!(fail_fast.committed(&released(2, 10, "a"), &FileModel::default()).is_err());
         let mut fail_fast = granted();
         fail_fast.keeps(0, holder(10, 0, 0)).unwrap();
         fail_fast.stops(1_999, 10);
-        fail_fast.committed(&released(2, 10, "a")).unwrap();
+        fail_fast.committed(&released(2, 10, "a"), &FileModel::default()).unwrap();
     }
 
     #[test]
@@ -265,12 +266,15 @@ mod tests {
     fn what_was_broken_by_force_or_put_back_is_excepted() {
         let mut fail_fast = granted();
         fail_fast.keeps(0, holder(10, 0, 0)).unwrap();
-        fail_fast.committed(&committed(2, broken(10, "a", true))).unwrap();
-        fail_fast.committed(&granted_at(100, 3, 11, "a", 1000)).unwrap();
+        fail_fast.committed(&committed(2, broken(10, "a", true)), &FileModel::default()).unwrap();
+        fail_fast.committed(&granted_at(100, 3, 11, "a", 1000), &FileModel::default()).unwrap();
         let mut fail_fast = granted();
         fail_fast.keeps(0, holder(10, 0, 0)).unwrap();
         fail_fast.restore([].into_iter());
         ends(&mut fail_fast, 100).unwrap();
-        assert!(fail_fast.committed(&granted_at(200, 3, 11, "a", 1000)).is_err(), "no grant comes early");
+        assert!(
+            fail_fast.committed(&granted_at(200, 3, 11, "a", 1000), &FileModel::default()).is_err(),
+            "no grant comes early"
+        );
     }
 }

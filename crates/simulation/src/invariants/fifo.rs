@@ -11,6 +11,7 @@ use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::{Ask, Event, Ticket};
 use leasehold_state_machine::words::Wait;
 
+use super::file_model::FileModel;
 use super::{Committed, Verdict, Violation};
 use crate::ledger::Ledger;
 
@@ -26,7 +27,7 @@ pub struct Fifo {
 
 impl Fifo {
     /// Takes in an event.
-    pub fn committed(&mut self, committed: &Committed, ledger: &Ledger) -> Verdict {
+    pub fn committed(&mut self, committed: &Committed, ledger: &Ledger, files: &FileModel) -> Verdict {
         match &committed.event {
             Event::Queued { ticket, wait, ask } => {
                 self.new_place(*ticket)?;
@@ -42,7 +43,7 @@ impl Fifo {
                     None => self.new_place(*ticket)?,
                 }
                 for (earlier, (other, wait)) in self.line.range(..*ticket) {
-                    if other.resource.overlaps(&ask.resource)
+                    if files.overlap(&other.resource, &ask.resource)
                         && other.mode.conflicts(ask.mode)
                         && stands(committed, other, *wait, ledger)
                     {
@@ -125,14 +126,16 @@ mod tests {
     fn sees_somebody_overtaken() {
         let ledger = with_acquires(None, 2);
         let mut fifo = Fifo::default();
-        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
-        fifo.committed(&queued(2, 2, "a", 1000), &ledger).unwrap();
-        assert!(fifo.committed(&granted(3, 2, "a", Mode::Exclusive), &ledger).is_err());
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&queued(2, 2, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        assert!(
+            fifo.committed(&granted(3, 2, "a", Mode::Exclusive), &ledger, &FileModel::default()).is_err()
+        );
         let mut fifo = Fifo::default();
-        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
-        fifo.committed(&queued(2, 2, "a", 1000), &ledger).unwrap();
-        fifo.committed(&dequeued(3, 1, "a"), &ledger).unwrap();
-        fifo.committed(&granted(4, 2, "a", Mode::Exclusive), &ledger).unwrap();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&queued(2, 2, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&dequeued(3, 1, "a"), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&granted(4, 2, "a", Mode::Exclusive), &ledger, &FileModel::default()).unwrap();
     }
 
     #[test]
@@ -140,27 +143,27 @@ mod tests {
         let mut ledger = with_acquires(None, 2);
         ledger.closed((1, 1), 5);
         let mut fifo = Fifo::default();
-        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
-        fifo.committed(&queued(2, 2, "a", 1000), &ledger).unwrap();
-        fifo.committed(&granted(3, 2, "a", Mode::Exclusive), &ledger).unwrap();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&queued(2, 2, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&granted(3, 2, "a", Mode::Exclusive), &ledger, &FileModel::default()).unwrap();
     }
 
     #[test]
     fn sees_a_grant_after_the_wait_was_over() {
         let ledger = with_acquires(None, 1);
         let mut fifo = Fifo::default();
-        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger, &FileModel::default()).unwrap();
         let mut late = granted(2, 1, "a", Mode::Exclusive);
         late.at_us = 1_000_001;
-        assert!(fifo.committed(&late, &ledger).is_err());
+        assert!(fifo.committed(&late, &ledger, &FileModel::default()).is_err());
     }
 
     #[test]
     fn sees_a_place_given_out_twice() {
         let ledger = with_acquires(None, 2);
         let mut fifo = Fifo::default();
-        fifo.committed(&queued(1, 1, "a", 1000), &ledger).unwrap();
-        fifo.committed(&dequeued(2, 1, "a"), &ledger).unwrap();
-        assert!(fifo.committed(&queued(3, 1, "a", 1000), &ledger).is_err());
+        fifo.committed(&queued(1, 1, "a", 1000), &ledger, &FileModel::default()).unwrap();
+        fifo.committed(&dequeued(2, 1, "a"), &ledger, &FileModel::default()).unwrap();
+        assert!(fifo.committed(&queued(3, 1, "a", 1000), &ledger, &FileModel::default()).is_err());
     }
 }

@@ -5,26 +5,35 @@ mod determinism;
 mod durability;
 mod exclusion;
 mod fail_fast;
+mod fenced;
 mod fencing;
 mod fifo;
+mod file_model;
+mod files_acked;
+mod files_read;
+mod files_whole;
 mod holder_only;
 mod never_early;
 mod one_effect;
 mod progress;
 #[cfg(test)]
 mod samples;
+mod writer_only;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use leasehold_engine::Told;
 use leasehold_state_machine::Machine;
-use leasehold_state_machine::answer::Outcome;
+use leasehold_state_machine::answer::{Answer, Outcome};
+use leasehold_state_machine::command::WriteFile;
 use leasehold_state_machine::event::{Event, Seq};
 
 use crate::ledger::{AttemptId, Ledger};
 
 pub use exclusion::Belief;
 pub use fail_fast::Holder;
+pub use files_read::Read;
 pub use progress::Left;
 
 /// An invariant that did not hold.
@@ -86,6 +95,9 @@ pub struct Memory {
     one_effect: one_effect::OneEffect,
     fifo: fifo::Fifo,
     holder_only: holder_only::HolderOnly,
+    writer_only: writer_only::WriterOnly,
+    fenced: fenced::Fenced,
+    files: file_model::FileModel,
 }
 
 /// All invariants, and what they look at together.
@@ -101,20 +113,28 @@ pub struct Watch {
     one_effect: one_effect::OneEffect,
     fifo: fifo::Fifo,
     holder_only: holder_only::HolderOnly,
+    writer_only: writer_only::WriterOnly,
+    fenced: fenced::Fenced,
+    control: fenced::Control,
+    files: file_model::FileModel,
 }
 
 impl Watch {
     /// A batch became durable, or a start found it on the disk.
     pub fn committed(&mut self, events: &[Committed]) -> Verdict {
         for event in events {
+            self.files.committed(event);
+            self.control.committed(event);
             self.durability.committed(event)?;
             self.fencing.committed(event)?;
-            self.exclusion.committed(event)?;
-            self.fail_fast.committed(event)?;
+            self.exclusion.committed(event, &self.files)?;
+            self.fail_fast.committed(event, &self.files)?;
             self.never_early.committed(event)?;
             self.one_effect.committed(event, &self.ledger)?;
-            self.fifo.committed(event, &self.ledger)?;
+            self.fifo.committed(event, &self.ledger, &self.files)?;
             self.holder_only.committed(event)?;
+            self.writer_only.committed(event, &self.ledger)?;
+            self.fenced.committed(event)?;
         }
         Ok(())
     }
@@ -124,7 +144,12 @@ impl Watch {
         self.durability.replied(reply, &self.ledger)?;
         self.never_early.replied(reply, &self.ledger)?;
         self.one_effect.replied(reply, &self.ledger)?;
-        self.holder_only.replied(reply, &self.ledger)
+        self.holder_only.replied(reply, &self.ledger)?;
+        self.writer_only.replied(reply, &self.ledger)?;
+        match reply.outcome {
+            Ok(Answer::File(view)) => files_read::told(&self.files, view),
+            _ => Ok(()),
+        }
     }
 
     /// Events were told to those who watch.
@@ -146,6 +171,9 @@ impl Watch {
             one_effect: self.one_effect.clone(),
             fifo: self.fifo.clone(),
             holder_only: self.holder_only.clone(),
+            writer_only: self.writer_only.clone(),
+            fenced: self.fenced.clone(),
+            files: self.files.clone(),
         }
     }
 
@@ -157,6 +185,9 @@ impl Watch {
         self.one_effect = memory.one_effect;
         self.fifo = memory.fifo;
         self.holder_only = memory.holder_only;
+        self.writer_only = memory.writer_only;
+        self.fenced = memory.fenced;
+        self.files = memory.files;
     }
 
     /// The wall clock was set: tokens no longer grow across a lost or restored data directory.
@@ -169,9 +200,42 @@ impl Watch {
         determinism::compare(what, replayed, other)
     }
 
+    /// The files on the disk, by number; `settled` says which must be as the journal has them.
+    pub fn files_found(&self, found: &BTreeMap<u64, Vec<u8>>, settled: impl FnMut(u64) -> bool) -> Verdict {
+        files_whole::judge(&self.files, found, settled)
+    }
+
+    /// The server does not start on what is left of its files.
+    pub fn files_refused(&self, why: &str) -> Verdict {
+        Err(files_whole::refused(why))
+    }
+
+    /// Somebody read bytes of a file.
+    pub fn read(&self, read: &Read<'_>) -> Verdict {
+        files_read::judge(&self.files, read)
+    }
+
+    /// A change of a file is told done; in which file, and by which event, its bytes must be there now.
+    pub fn changed(&self, reply: &Reply<'_>) -> Result<Option<(u64, Seq)>, Violation> {
+        match self.ledger.attempt(reply.to) {
+            Some(attempt) => files_acked::judge(&self.files, &attempt.command, reply.outcome),
+            None => Ok(None),
+        }
+    }
+
+    /// What a file holds where a write that is told done has put its bytes.
+    pub fn holds_write(&self, read: &Read<'_>) -> Verdict {
+        files_acked::held(files_read::judge(&self.files, read))
+    }
+
+    /// A write arrives. Whether a register without a fence would now be overwritten by a holder of the past.
+    pub fn control_is_overwritten(&mut self, write: &WriteFile) -> bool {
+        self.control.write(write)
+    }
+
     /// A client believes from now on that it holds a lease.
     pub fn believes(&mut self, now_us: u64, belief: Belief) -> Verdict {
-        self.exclusion.believes(now_us, belief)
+        self.exclusion.believes(now_us, belief, &self.files)
     }
 
     /// A client's keeper has taken in an answer that speaks for a lease.

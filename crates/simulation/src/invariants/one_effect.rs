@@ -1,16 +1,19 @@
-//! one_effect: a request id has one effect. A repeat gets the same token, session or list of tokens; the same id with
-//! another payload gets nothing; what was cancelled is not granted afterwards.
+//! one_effect: a request id has one effect. A repeat gets the same token, session, list of tokens or place in a file; the
+//! same id with another payload gets nothing; what was cancelled is not granted afterwards. And what has no id is done
+//! no more often than it came in.
 //!
-//! Catches: ids that are forgotten too young, lost in a crash or left out of a snapshot; a retry that is granted twice.
+//! Catches: ids that are forgotten too young, lost in a crash or left out of a snapshot; a retry that is granted or
+//! written twice.
 
 use std::collections::BTreeMap;
 
 use leasehold_state_machine::answer::Answer;
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::Event;
+use leasehold_state_machine::file::FileName;
 
 use super::{Committed, Reply, Verdict, Violation};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, MARK_BYTES};
 
 /// See above.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +22,8 @@ pub struct OneEffect {
     grants: BTreeMap<String, u64>,
     /// When a cancel of it was answered.
     cancelled_us: BTreeMap<String, u64>,
+    /// How often each write to a file was made, by its first bytes.
+    writes: BTreeMap<Vec<u8>, usize>,
     /// What each request was told.
     told: BTreeMap<String, String>,
 }
@@ -26,6 +31,9 @@ pub struct OneEffect {
 impl OneEffect {
     /// Takes in an event.
     pub fn committed(&mut self, committed: &Committed, ledger: &Ledger) -> Verdict {
+        if let Event::FileWritten { name, bytes, .. } = &committed.event {
+            return self.written(name, &bytes.whole(), ledger);
+        }
         let Event::Granted { token, ask, .. } = &committed.event else { return Ok(()) };
         let origin = ledger.by_secret(ask.secret).and_then(|attempt| attempt.origin.clone());
         let Some(origin) = origin else { return Ok(()) };
@@ -36,6 +44,23 @@ impl OneEffect {
             None => Ok(()),
             Some(first) => Err(violation(format!("request {origin} was granted twice: {first} and {token}"))),
         }
+    }
+
+    /// A write to a file is made.
+    fn written(&mut self, name: &FileName, bytes: &[u8], ledger: &Ledger) -> Verdict {
+        let Some(mark) = bytes.first_chunk::<MARK_BYTES>() else { return Ok(()) };
+        let made = self.writes.entry(mark.to_vec()).or_default();
+        *made += 1;
+        let (mut arrived, mut with_id) = (0, false);
+        for wanted in ledger.writers(bytes) {
+            arrived += 1;
+            with_id |= wanted.request_id.is_some();
+        }
+        let most = if with_id { 1 } else { arrived };
+        if *made <= most {
+            return Ok(());
+        }
+        Err(violation(format!("a write to {name} that may be made {most} times was made {made} times")))
     }
 
     /// Takes in a reply.
@@ -57,6 +82,7 @@ impl OneEffect {
             (Command::Break(_), Ok(Answer::Broke { tokens, free_in_ms })) => {
                 format!("broke {tokens:?}, free in {free_in_ms} ms")
             }
+            (Command::WriteFile(_), Ok(Answer::Wrote(written))) => format!("{written:?}"),
             (Command::Cancel { .. }, Ok(Answer::Cancelled(_))) => {
                 self.cancelled_us.entry(origin.clone()).or_insert(reply.at_us);
                 return Ok(());
@@ -78,8 +104,8 @@ fn violation(sentence: String) -> Violation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariants::samples::granted;
-    use crate::ledger::tests::with_acquires;
+    use crate::invariants::samples::{granted, proof, written};
+    use crate::ledger::tests::{with_acquires, with_write};
     use leasehold_state_machine::event::CancelFound;
     use leasehold_state_machine::words::Mode;
 
@@ -94,6 +120,15 @@ mod tests {
         let ledger = with_acquires(None, 2);
         one_effect.committed(&granted(1, 1, "a", Mode::Exclusive), &ledger).unwrap();
         one_effect.committed(&granted(2, 2, "a", Mode::Exclusive), &ledger).unwrap();
+    }
+
+    #[test]
+    fn sees_a_write_made_twice() {
+        let ledger = with_write(proof(10, "path:/a"), b"the bytes");
+        let mut one_effect = OneEffect::default();
+        one_effect.committed(&written(1, 10, "a", 0, b"the bytes"), &ledger).unwrap();
+        assert!(one_effect.committed(&written(2, 10, "a", 9, b"the bytes"), &ledger).is_err());
+        assert!(one_effect.committed(&written(2, 10, "a", 9, b"not asked for"), &ledger).is_err());
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Events made by hand, for the tests of the invariants.
 
+use leasehold_state_machine::command::Proof;
 use leasehold_state_machine::event::{Ask, Departure, Event, LeaseName, Release, Ticket, Under};
-use leasehold_state_machine::ids::Secret;
+use leasehold_state_machine::file::{FileBytes, FileName};
+use leasehold_state_machine::ids::{LeaseId, Secret};
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Metadata, Mode, Owner, Reason, Ttl, Wait};
 
@@ -64,4 +66,30 @@ pub fn expired(token: u64, resource: &str) -> Event {
 pub fn broken(token: u64, resource: &str, force: bool) -> Event {
     let reason = Reason::parse("because").unwrap();
     Event::Broken { lease: name(token, resource), reason, force }
+}
+
+/// The number of the one file of the samples.
+pub const FILE: u64 = 1 << 52;
+
+/// A write under an exclusive lease on the file's path.
+pub fn written(seq: u64, token: u64, file: &str, offset: u64, bytes: &[u8]) -> Committed {
+    let lease = name(token, &format!("path:/{file}"));
+    written_under(seq, lease, file, offset, bytes)
+}
+
+pub fn written_under(seq: u64, lease: LeaseName, file: &str, offset: u64, bytes: &[u8]) -> Committed {
+    let (name, bytes) = (FileName::parse(file).unwrap(), FileBytes::new(bytes));
+    committed(seq, Event::FileWritten { number: FILE, name, lease, offset, bytes, request: None })
+}
+
+pub fn deleted(seq: u64, token: u64, file: &str) -> Committed {
+    let lease = name(token, &format!("path:/{file}"));
+    let name = FileName::parse(file).unwrap();
+    committed(seq, Event::FileDeleted { number: FILE, name, lease, request: None })
+}
+
+/// What the holder of a sample's lease shows.
+pub fn proof(token: u64, resource: &str) -> Proof {
+    let LeaseName { resource, owner, slot, .. } = name(token, resource);
+    Proof { resource, owner, lease: LeaseId { slot, secret: Secret([token, 0]) }, token }
 }

@@ -69,6 +69,12 @@ impl Node {
         {
             ask.request_id = None;
         }
+        if let Command::WriteFile(write) = &mut command {
+            if world.watch.control_is_overwritten(write) {
+                world.count(FaultKind::StaleWrite);
+            }
+            process.files.misjudge(world.plant, write);
+        }
         process.calls.insert(attachment, ServerCall { call, is_acquire, closed: false });
         match call {
             Some(call) => {

@@ -7,6 +7,7 @@ use leasehold_engine::{Engine, EngineOptions, Metrics, Replay, Restored};
 use leasehold_journal::{Call as DiskCall, Fault, FaultyDisk, FileJournal, Fold, Journal};
 use leasehold_state_machine::ids::HashKey;
 
+use super::files::Files;
 use super::{Appending, Copy, Death, InDoubt, Node, Process};
 use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
@@ -60,7 +61,10 @@ impl Node {
         let disk = GuardedDisk::new(self.disk.clone(), world.plant == Some(Plant::LyingDisk));
         let power = world.random.chance(500);
         if world.unlucky(world.weather.died_opening) {
-            let calls = world.random.below(6);
+            let mut calls = world.random.below(6);
+            if world.unlucky_with_files(500) {
+                calls += world.file_random.below(30);
+            }
             if power {
                 self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::PowerLoss);
             } else if world.random.chance(300) {
@@ -71,7 +75,9 @@ impl Node {
         }
         let faults = self.disk.counts().faults;
         let mut replay = Replay::new(self.plan.limits);
+        let files = Files::new(&disk, world.plant);
         let opened = FileJournal::open(disk.clone(), self.options.clone(), &mut replay);
+        let brought = opened.is_ok().then(|| files.recover(&replay, &disk));
         let died = disk.is_dead() || self.disk.counts().faults > faults;
         disk.die_after(u64::MAX);
         self.disk.disarm();
@@ -100,6 +106,7 @@ impl Node {
         if !self.settle_doubt(world, &replay) {
             return;
         }
+        files.recovered(world, brought);
         let verdict = world.watch.compare("after a restart", self.truth.machine(), replay.machine());
         world.check(verdict);
 
@@ -128,6 +135,7 @@ impl Node {
             engine,
             journal,
             disk,
+            files,
             arrivals: Vec::new(),
             calls: BTreeMap::new(),
             by_call: BTreeMap::new(),
@@ -219,6 +227,7 @@ impl Node {
         if self.disk.counts().sectors_lost > before.sectors_lost {
             world.count(FaultKind::LostSectors);
         }
+        self.leave_a_file_too_long(world);
         self.boot_id = world.random.bytes();
         // A fresh boot, or another machine that has been up for long.
         let most_us = *world.random.pick(&[60_000_000, 200_000_000_000]);

@@ -2,9 +2,10 @@
 //! the real driver drives it. It dies and starts again at any point; what it knows across that is on its disk.
 //!
 //! Here: the machine, its clocks, and what happens to it. Its lives are in `life.rs`, what comes in and goes out in
-//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`.
+//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`, the files in `files.rs`.
 
 mod door;
+mod files;
 mod life;
 mod storage;
 mod turns;
@@ -16,6 +17,7 @@ use leasehold_journal::{FaultyDisk, FileJournal, Options};
 use leasehold_state_machine::Machine;
 use leasehold_state_machine::command::Request;
 
+use self::files::Files;
 use crate::disk::GuardedDisk;
 use crate::faults::{FaultKind, Plan};
 use crate::invariants::{Committed, Memory};
@@ -44,6 +46,8 @@ pub enum Moment {
     InAppend,
     /// When a batch is durable and nobody has been told.
     BeforeReplies,
+    /// When durable bytes are put into a file.
+    InFiles,
 }
 
 /// The server and its machine.
@@ -84,6 +88,7 @@ struct Process {
     engine: Engine,
     journal: FileJournal<GuardedDisk>,
     disk: GuardedDisk,
+    files: Files,
     arrivals: Vec<Request>,
     calls: BTreeMap<u64, ServerCall>,
     by_call: BTreeMap<CallId, u64>,

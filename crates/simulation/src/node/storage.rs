@@ -52,6 +52,9 @@ impl Node {
         if world.plant == Some(Plant::EarlyReplies) {
             process.engine.durable(batch.last_seq, commit_us);
         }
+        if world.plant == Some(Plant::BytesBeforeSync) {
+            process.files.apply_early(&batch.changes);
+        }
         process.appending = Some(Appending { batch, events });
         world.after(commit_us, Happening::BatchDone { life, begun_us: world.now_us });
         self.meets_its_doom(world, Moment::InAppend);
@@ -94,6 +97,7 @@ impl Node {
         self.restored = false;
         (self.wall_set_unseen, self.boot_clock_is_ahead) = (false, false);
         let last_seq = appending.batch.last_seq;
+        world.tally.writes += appending.batch.changes.len() as u64;
         world.tally.grants += appending.events.iter().filter(|event| is_grant(event)).count() as u64;
         let _ = self.truth.replay(&appending.batch.payload);
         if world.trace_is_on() {
@@ -108,6 +112,8 @@ impl Node {
         if world.plant != Some(Plant::EarlyReplies) {
             process.engine.durable(last_seq, world.now_us - begun_us);
         }
+        self.changes_are_durable(world, appending.batch.changes);
+        let Some(process) = &mut self.process else { return };
         for chore in process.journal.chores() {
             let after_us = world.random.between(10, 3_000_000);
             world.after(after_us, Happening::ChoreRuns { life, chore: Box::new(chore) });
@@ -131,7 +137,10 @@ impl Node {
         let dies = world.unlucky(world.weather.died_in_chore);
         let faults = self.disk.counts().faults;
         if dies {
-            let calls = world.random.below(10);
+            let mut calls = world.random.below(10);
+            if world.files {
+                calls += world.file_random.below(10);
+            }
             match death {
                 Death::Process if world.random.chance(300) => {
                     self.disk.fail_nth(DiskCall::Any, calls + 1, Fault::Error);
@@ -141,7 +150,8 @@ impl Node {
             }
         }
         let is_snapshot = chore.kind() == ChoreKind::Snapshot;
-        let done = chore.run(&mut Replay::new(self.plan.limits));
+        let replay = Replay::new(self.plan.limits);
+        let done = process.files.run_chore(chore, replay, world.plant, &mut process.engine);
         let died = process.disk.is_dead() || self.disk.counts().faults > faults;
         process.disk.die_after(u64::MAX);
         self.disk.disarm();
@@ -154,6 +164,10 @@ impl Node {
             world.count(FaultKind::Snapshot);
         }
         let after_us = world.random.between(1, 500_000);
+        if world.files {
+            // Writes that went into their files with it can be answered.
+            self.turn_at(world, world.now_us + 100);
+        }
         world.after(after_us, Happening::ChoreEnds { life, done: Box::new(done) });
     }
 
@@ -177,6 +191,7 @@ impl Node {
             let verdict = world.watch.compare("in service", self.truth.machine(), process.engine.machine());
             world.check(verdict);
         }
+        self.inspect_files(world);
     }
 }
 

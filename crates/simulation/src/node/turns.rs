@@ -84,6 +84,7 @@ impl Node {
             let left = Reply { at_us: world.now_us, to: (life, reply.to.0), outcome: &reply.outcome };
             let verdict = world.watch.replied(&left);
             world.check(verdict);
+            process.files.replied(world, life, &left);
         }
         let verdict = world.watch.told(&released.events);
         world.check(verdict);
