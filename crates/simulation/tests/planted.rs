@@ -72,3 +72,33 @@ fn a_stop_that_is_counted_as_time() {
 fn an_engine_that_is_deaf_to_time() {
     must_be_caught(Plant::DeafToTime, 50, &["progress"]);
 }
+
+#[test]
+fn bytes_in_a_file_before_their_batch_is_durable() {
+    must_be_caught(Plant::BytesBeforeSync, 200, &["files_read", "files_whole"]);
+}
+
+#[test]
+fn a_write_that_is_told_done_before_it_is_in_its_file() {
+    must_be_caught(Plant::WritesToldEarly, 50, &["files_acked"]);
+}
+
+#[test]
+fn a_write_that_is_made_again_when_it_is_repeated() {
+    must_be_caught(Plant::WriteIdsIgnored, 50, &["one_effect"]);
+}
+
+#[test]
+fn a_start_that_does_not_cut_what_lies_behind_a_file() {
+    must_be_caught(Plant::RecoveryDoesNotCut, 50, &["files_whole"]);
+}
+
+#[test]
+fn a_snapshot_before_the_files_are_on_the_disk() {
+    must_be_caught(Plant::SnapshotBeforeFiles, 200, &["files_whole"]);
+}
+
+#[test]
+fn a_holder_of_the_past_whose_write_is_let_through() {
+    must_be_caught(Plant::Unfenced, 50, &["writer_only"]);
+}
