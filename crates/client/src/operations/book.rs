@@ -29,8 +29,6 @@ use crate::wire::{Failed, Trouble};
 const GROUP_BYTES: usize = 60 * 1024;
 /// Operations that may be in flight before the server has said how many.
 const IN_FLIGHT_UNKNOWN: usize = 1;
-/// How often it is tried to take an operation back.
-const RECALL_ATTEMPTS: u32 = 10;
 
 /// Everything that one client id has open.
 pub(super) struct Book {
@@ -369,7 +367,7 @@ impl Book {
         if unwanted && let Told::Session(session) = told {
             let session_id = session.session_id.clone();
             let close = What::CloseSession(v1::CloseSessionRequest { session_id });
-            self.ask(Entry::new(close, 0, Stance::Policy(self.policy)));
+            self.ask(Entry::in_background(close, self.policy));
         }
     }
 
@@ -386,14 +384,22 @@ impl Book {
         effects.answers.extend(entry.reply(outcome));
     }
 
-    /// An operation was tried often enough. What it may have begun is taken back.
+    /// An operation was tried often enough. What it may have begun is taken back; what was to end is tried on.
     fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(&number) else { return };
-        effects.answers.extend(entry.reply(Err(error.clone())));
-        match entry.uncertain && matches!(entry.what, What::Acquire(_)) {
-            true => self.recall(number),
-            false => self.end(number, Err(error), effects),
+        let reply = entry.reply(Err(error.clone()));
+        let wanted = reply.is_some();
+        effects.answers.extend(reply);
+        match &entry.what {
+            What::Acquire(_) if entry.uncertain => return self.recall(number),
+            // Whoever asked for an end has let go, and there is no asking again.
+            What::Release(_) | What::CloseSession(_) if wanted => {
+                let again = Entry::in_background(entry.what.clone(), self.policy);
+                self.ask(again);
+            }
+            _ => {}
         }
+        self.end(number, Err(error), effects);
     }
 
     /// Nobody waits for this one any more.
@@ -415,8 +421,7 @@ impl Book {
         if let Some(entry) = self.open.get_mut(&number) {
             entry.place = Place::Recalled;
             entry.stance = Stance::Given;
-            let policy = RetryPolicy { attempts: RECALL_ATTEMPTS, ..self.policy };
-            self.ask(Entry::new(What::Cancel(number), 0, Stance::Policy(policy)));
+            self.ask(Entry::in_background(What::Cancel(number), self.policy));
         }
     }
 }

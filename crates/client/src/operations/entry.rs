@@ -110,6 +110,12 @@ impl Entry {
         }
     }
 
+    /// One that nobody waits for: it is tried for far longer than somebody would wait.
+    pub fn in_background(what: What, policy: RetryPolicy) -> Entry {
+        let attempts = policy.attempts.max(BACKGROUND_ATTEMPTS);
+        Entry::new(what, 0, Stance::Policy(RetryPolicy { attempts, ..policy }))
+    }
+
     /// The message for this sending, with the wait that is left.
     pub fn message(&self, now_us: u64) -> What {
         match (&self.what, self.stance) {
@@ -225,6 +231,8 @@ impl Entry {
     }
 }
 
+/// How often it is tried to end something that nobody waits for: with the usual pauses, for about ten minutes.
+const BACKGROUND_ATTEMPTS: u32 = 40;
 /// How long after its end a wait is still expected to be answered.
 const GRACE_US: u64 = 2_000_000;
 

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::Answered;
 use super::book::{Book, Delivery, Effects, Step, Verdict, silence};
-use super::entry::{Entry, Stance};
+use super::entry::Entry;
 use super::notices::Notices;
 use super::reply::Begins;
 use crate::clock::{Clock, Sleep};
@@ -176,7 +176,7 @@ impl Link {
 
     /// Takes back what was begun for somebody who has gone.
     fn undo(&self, what: What) {
-        self.ask(Entry::new(what, 0, Stance::Policy(self.policy)));
+        self.ask(Entry::in_background(what, self.policy));
     }
 
     /// Opens and attends streams until the link is closed and everything is answered.

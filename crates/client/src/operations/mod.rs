@@ -116,12 +116,10 @@ impl Operations {
         Asking::begin(&self.first(), entry(what, Stance::Once)?).await
     }
 
-    /// Asks in the background, by the client's policy. Never blocks, and needs no runtime.
+    /// Asks in the background, for far longer than somebody would wait: for what ends something. Never blocks, and needs no
+    /// runtime.
     pub fn later(&self, what: What) {
-        // One that is too long would not have been begun either.
-        if let Ok(entry) = entry(what, Stance::Policy(self.streams.policy)) {
-            self.first().ask(entry);
-        }
+        self.first().ask(Entry::in_background(what, self.streams.policy));
     }
 
     /// Stands in line until this time, or for as long as it takes; keeps its place when connections break. Dropped

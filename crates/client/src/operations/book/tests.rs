@@ -439,6 +439,23 @@ fn what_nobody_wants_any_more_is_forgotten_or_taken_back() {
 }
 
 #[test]
+fn what_is_to_end_is_tried_on_when_its_caller_has_been_told() {
+    let mut stage = Stage::new();
+    let (number, mut answer) = stage.ask_by_policy(What::Release(v1::ReleaseRequest::default()));
+    for _ in 0..20 {
+        let pause_us = stage.pause_us();
+        stage.pass(pause_us);
+        stage.begin();
+        stage.fall(Failed::Trouble(Trouble::Refused("nobody".into())));
+    }
+    assert_eq!(unavailable(&mut answer).attempts, 5, "its caller has a definite answer");
+    stage.pass(60 * SECOND_US);
+    assert_eq!(stage.open(8), [number + 1]);
+    stage.hear(number + 1, Told::Released(v1::ReleaseResponse::default()));
+    assert!(stage.book.is_empty());
+}
+
+#[test]
 fn no_number_is_marked_before_it_is_over() {
     let mut stage = Stage::welcome(1_024);
     let (recalled, _) = stage.ask(acquire("a"), Stance::InLine { until_us: None });
