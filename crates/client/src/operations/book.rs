@@ -221,12 +221,14 @@ impl Book {
         }
     }
 
-    /// The next group for this stream, if there is anything to send; its operations are stamped with this time. Gives none
-    /// and true when the stream is over.
-    pub fn take_group(&mut self, stream: u64, now_us: u64) -> (Option<v1::OperationGroup>, bool) {
-        let Some(current) = self.stream.as_mut().filter(|_| stream == self.streams) else {
-            return (None, true);
-        };
+    /// Whether this stream is over, and nothing more is to be sent on it.
+    pub fn is_over(&self, stream: u64) -> bool {
+        self.stream.is_none() || stream != self.streams
+    }
+
+    /// The next group for the stream that is there, if there is anything to send; its operations are stamped with this time.
+    pub fn take_group(&mut self, now_us: u64) -> Option<v1::OperationGroup> {
+        let current = self.stream.as_mut()?;
         let mut operations = Vec::new();
         if !std::mem::replace(&mut current.hello_said, true) {
             let hello = v1::Hello { client_id: self.client_id.clone() };
@@ -237,11 +239,11 @@ impl Book {
             self.take_lane(lane, now_us, &mut room, &mut operations);
         }
         if operations.is_empty() {
-            return (None, false);
+            return None;
         }
         let mark = self.marks.say(self.open.len(), self.open.keys().copied());
         let Mark { answered_through, open } = mark.unwrap_or(Mark { answered_through: 0, open: Vec::new() });
-        (Some(v1::OperationGroup { operations, answered_through, open }), false)
+        Some(v1::OperationGroup { operations, answered_through, open })
     }
 
     fn take_lane(&mut self, lane: Lane, now_us: u64, room: &mut usize, into: &mut Vec<v1::Operation>) {

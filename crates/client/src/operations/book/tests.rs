@@ -73,7 +73,8 @@ impl Stage {
     }
 
     fn group(&mut self) -> Option<v1::OperationGroup> {
-        self.book.take_group(self.stream, self.now_us).0
+        assert!(!self.book.is_over(self.stream));
+        self.book.take_group(self.now_us)
     }
 
     /// The numbers of everything that goes out now.
