@@ -13,7 +13,7 @@ use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::oneshot;
 
-pub(super) use self::trouble::{Verdict, silence};
+pub(super) use self::trouble::Verdict;
 use super::Answered;
 use super::entry::{Entry, Lane, Next, Place, Stance};
 use super::mark::{Mark, Marks};
@@ -363,13 +363,11 @@ impl Book {
         }
     }
 
-    /// An answer that nobody waits for may have begun something.
+    /// An answer that nobody waits for may have begun something, which is taken back.
     fn tidy_up(&mut self, number: u64, told: &Told) {
-        let unwanted = self.open.get(&number).is_some_and(|entry| matches!(entry.stance, Stance::Given));
-        if unwanted && let Told::Session(session) = told {
-            let session_id = session.session_id.clone();
-            let close = What::CloseSession(v1::CloseSessionRequest { session_id });
-            self.ask(Entry::in_background(close, self.policy));
+        let unwanted = self.open.get(&number).filter(|entry| matches!(entry.stance, Stance::Given));
+        if let Some(undo) = unwanted.and_then(|entry| entry.begins().undo(told.clone())) {
+            self.ask(Entry::in_background(undo, self.policy));
         }
     }
 

@@ -18,6 +18,8 @@ use crate::wire::Trouble;
 const WAIT_MAX_US: u64 = 3_600_000_000;
 /// Who waits longer says so again some time before that is over.
 const WAIT_AGAIN_US: u64 = 3_000_000_000;
+/// An operation's number, and its own head in a group.
+const HEAD_BYTES: usize = 16;
 /// No attempt is given less time.
 const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
@@ -69,6 +71,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub what: What,
+    /// What it takes of a group.
     pub bytes: usize,
     pub lane: Lane,
     pub stance: Stance,
@@ -94,11 +97,11 @@ pub(super) enum Next {
 }
 
 impl Entry {
-    pub fn new(what: What, bytes: usize, stance: Stance) -> Entry {
+    pub fn new(what: What, stance: Stance) -> Entry {
         Entry {
             lane: lane(&what),
+            bytes: what.encoded_len() + HEAD_BYTES,
             what,
-            bytes,
             stance,
             place: Place::Queued,
             attempts: 0,
@@ -113,7 +116,7 @@ impl Entry {
     /// One that nobody waits for: it is tried for far longer than somebody would wait.
     pub fn in_background(what: What, policy: RetryPolicy) -> Entry {
         let attempts = policy.attempts.max(BACKGROUND_ATTEMPTS);
-        Entry::new(what, 0, Stance::Policy(RetryPolicy { attempts, ..policy }))
+        Entry::new(what, Stance::Policy(RetryPolicy { attempts, ..policy }))
     }
 
     /// The message for this sending, with the wait that is left.

@@ -17,7 +17,7 @@ use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
 use super::Answered;
-use super::book::{Book, Delivery, Effects, Step, Verdict, silence};
+use super::book::{Book, Delivery, Effects, Step, Verdict};
 use super::entry::Entry;
 use super::notices::Notices;
 use super::reply::Begins;
@@ -228,7 +228,8 @@ impl Link {
             }
             Err(failed) => Some(failed),
         };
-        let failed = failed.unwrap_or_else(|| Failed::Trouble(silence(self.policy.attempt_timeout)));
+        let silent = || Failed::Trouble(Trouble::Silence("the connection has gone silent".into()));
+        let failed = failed.unwrap_or_else(silent);
         self.with_book(|book, now_us, effects| book.fell(failed, now_us, effects));
         self.outgoing.wake();
     }

@@ -19,7 +19,6 @@ use std::task::{Context, Poll};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
-use prost::Message;
 use tokio::sync::{mpsc, watch};
 
 use self::entry::{Entry, Stance};
@@ -190,17 +189,15 @@ impl Streams {
 }
 
 fn entry(what: What, stance: Stance) -> Result<Entry, Error> {
-    let operation = v1::Operation { number: u64::MAX, what: Some(what) };
-    // With the head of a field in a group.
-    let bytes = operation.encoded_len() + 4;
-    match operation.what {
-        Some(what) if bytes <= OPERATION_BYTES_MAX => Ok(Entry::new(what, bytes, stance)),
-        _ => Err(Error::Invalid {
+    let entry = Entry::new(what, stance);
+    match entry.bytes {
+        bytes if bytes > OPERATION_BYTES_MAX => Err(Error::Invalid {
             field: "request".into(),
             detail: format!(
                 "it is {bytes} bytes long; names, owners and metadata together are at most {OPERATION_BYTES_MAX}"
             ),
         }),
+        _ => Ok(entry),
     }
 }
 

@@ -197,6 +197,6 @@ impl Book {
 }
 
 /// Nothing came back for this long.
-pub(in super::super) fn silence(waited: Duration) -> Trouble {
+fn silence(waited: Duration) -> Trouble {
     Trouble::Silence(format!("no answer within {} ms", waited.as_millis()))
 }

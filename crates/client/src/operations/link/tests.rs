@@ -59,7 +59,7 @@ fn stream(link: &Arc<Link>) -> Groups {
 
 fn looking() -> Entry {
     let policy = RetryPolicy::default();
-    Entry::new(What::Get(v1::GetRequest::default()), 0, Stance::Policy(policy))
+    Entry::new(What::Get(v1::GetRequest::default()), Stance::Policy(policy))
 }
 
 /// Takes everything that is to be sent now; who carries it waits then.
