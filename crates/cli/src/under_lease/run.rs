@@ -292,6 +292,8 @@ impl Running<'_> {
                     self.status = Some(shell_status(status));
                     // Whether it ended before its time or because of it cannot be told any more.
                     self.lost |= self.clock.now_us() >= self.times.term_us;
+                    // Nobody else would ever continue what it left behind stopped.
+                    self.group.signal(Signal::CONT);
                 }
             }
         }
