@@ -244,3 +244,26 @@ fn somebody_at_a_terminal_is_told_for_whom_it_waits() {
     session.type_in("\x03");
     assert_eq!(session.wait(), Some(130));
 }
+
+#[test]
+fn ctrl_z_in_line_stops_and_fg_stands_on() {
+    let place = Place::new();
+    let server = place.serve();
+    let mut client = server.client();
+    let lease = client.acquire("a", &serde_json::json!({"owner_id": "alice", "ttl_ms": 600_000}));
+    let mut session = Session::start(&server, "exec sh -i");
+    let shell = session.leader();
+    session.shows("$ ");
+    session.type_in("$leasehold lock a -- echo ran\n");
+    session.shows("in line for a");
+    session.type_in("\x1a");
+    session.in_the_foreground(shell);
+    session.type_in("fg\n");
+    until("it is in the foreground", || {
+        tcgetpgrp(&session.keyboard).is_ok_and(|pid| pid.as_raw_nonzero().get() != shell)
+    });
+    client.expect(200, "POST", "/v1/locks/a/release", Some(&crate::client::proof(&lease)));
+    session.in_the_foreground(shell);
+    session.type_in("echo status=$?\n");
+    session.shows("status=0");
+}
