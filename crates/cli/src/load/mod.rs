@@ -313,7 +313,7 @@ impl Load {
             heading: self.heading(&run.plan),
             took,
             latency,
-            contended: self.contended.then(|| Contended { holder_changes, wait }),
+            contended: self.contended.then_some(Contended { holder_changes, wait }),
             errors,
             first_error: first.map(|(_, error)| error).or(gone),
             violations: run.referee.violations(),
