@@ -151,7 +151,7 @@ impl Entry {
         let until_us = match self.stance {
             Stance::Once | Stance::Given => return Next::Over,
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
-            Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, None, chance)),
+            Stance::Policy(policy) => later(now_us, policy.pause(self.attempts, None, chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
             Stance::InLine { .. } => return_us,
         };
@@ -165,7 +165,7 @@ impl Entry {
         let until_us = match self.stance {
             Stance::Once | Stance::Given => return Next::Over,
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
-            Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, Some(after), chance)),
+            Stance::Policy(policy) => later(now_us, policy.pause(self.attempts, Some(after), chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
             Stance::InLine { .. } => now_us + us(after).clamp(return_us(chance), RETURN_MAX_US),
         };
@@ -238,6 +238,10 @@ impl Entry {
 const BACKGROUND_ATTEMPTS: u32 = 40;
 /// How long after its end a wait is still expected to be answered.
 const GRACE_US: u64 = 2_000_000;
+
+fn later(now_us: u64, pause: Duration) -> u64 {
+    now_us.saturating_add(us(pause))
+}
 
 /// How long after an attempt in vain those in line come back.
 pub(super) fn return_us(chance: u64) -> u64 {
