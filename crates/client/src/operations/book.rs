@@ -17,7 +17,7 @@ pub(super) use self::trouble::Verdict;
 use super::Answered;
 use super::entry::{Entry, Lane, Next, Place, Stance};
 use super::mark::{Mark, Marks};
-use super::reply::Reply;
+use super::reply::{Begins, Reply};
 use crate::error::Error;
 use crate::random::Random;
 use crate::refusal::{self, Again};
@@ -41,6 +41,8 @@ pub(super) struct Book {
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
     lanes: [VecDeque<u64>; 2],
     in_flight: [usize; 2],
+    /// What is over here, while the server still has it in flight on this stream.
+    adrift: BTreeMap<u64, (Lane, Begins)>,
     in_flight_max: Option<usize>,
     marks: Marks,
     /// Streams are counted from 1.
@@ -107,6 +109,7 @@ impl Book {
             open: BTreeMap::new(),
             lanes: Default::default(),
             in_flight: [0; 2],
+            adrift: BTreeMap::new(),
             in_flight_max: None,
             marks: Marks::default(),
             streams: 0,
@@ -307,14 +310,15 @@ impl Book {
     }
 
     fn answer(&mut self, number: u64, told: Told, now_us: u64, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
+        let Some(entry) = self.open.get_mut(&number) else { return self.end_drift(number, told) };
         if std::mem::take(&mut entry.in_flight) {
             self.in_flight[entry.lane as usize] -= 1;
         }
         if entry.place == Place::Recalled {
             return;
         }
-        let sent_us = entry.first_us.unwrap_or(now_us);
+        // Nobody can have answered what was not sent: there would be no time to count from.
+        let Some(sent_us) = entry.first_us else { return };
         let refusal = match told {
             Told::Error(refusal) => refusal,
             told => {
@@ -326,6 +330,16 @@ impl Book {
             // The server's longest wait is over, the caller's is not.
             entry.refused(now_us, Duration::ZERO, self.random.number());
             return self.look_again(number);
+        }
+        if entry.is_displaced(&refusal) {
+            // What was sent on a stream that is over has arrived late, and is taken for the newer attempt: this one goes
+            // back to its place.
+            entry.uncertain = true;
+            let error = entry.unavailable(&self.server, Trouble::Broken(refusal.detail));
+            return match entry.refused(now_us, Duration::ZERO, self.random.number()) {
+                Next::Over => self.give_up(number, error, effects),
+                Next::On => self.look_again(number),
+            };
         }
         let (after, error) = match refusal::again(&refusal) {
             None => {
@@ -371,15 +385,31 @@ impl Book {
         }
     }
 
+    /// A late answer to what has been over for long: there is room for another, and nobody needs what it has begun.
+    fn end_drift(&mut self, number: u64, told: Told) {
+        let Some((lane, begins)) = self.adrift.remove(&number) else { return };
+        self.in_flight[lane as usize] -= 1;
+        if let Some(undo) = begins.undo(told) {
+            self.ask(Entry::in_background(undo, self.policy));
+        }
+    }
+
+    /// A number is over: it is not sent again.
+    fn take_out(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.open.remove(&number)?;
+        self.marks.answered(number);
+        if entry.in_flight {
+            self.adrift.insert(number, (entry.lane, entry.begins()));
+        }
+        Some(entry)
+    }
+
     /// An operation is over, and its number with it.
     fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
-        let Some(mut entry) = self.open.remove(&number) else { return };
-        self.marks.answered(number);
+        let Some(mut entry) = self.take_out(number) else { return };
         if let What::Cancel(recalled) = entry.what {
-            // Nothing comes of it any more, and it is not sent again.
-            if self.open.remove(&recalled).is_some() {
-                self.marks.answered(recalled);
-            }
+            // Nothing comes of it any more.
+            self.take_out(recalled);
         }
         effects.answers.extend(entry.reply(outcome));
     }
@@ -409,10 +439,7 @@ impl Book {
         match entry.what {
             What::Acquire(_) if entry.in_flight || entry.uncertain => self.recall(number),
             _ if entry.in_flight => entry.stance = Stance::Given,
-            _ => {
-                self.open.remove(&number);
-                self.marks.answered(number);
-            }
+            _ => drop(self.take_out(number)),
         }
     }
 

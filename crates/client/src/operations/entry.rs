@@ -190,6 +190,11 @@ impl Entry {
         }
     }
 
+    /// Whether it was told that another attempt of it stands in line now. Nobody but us takes it back.
+    pub fn is_displaced(&self, refusal: &v1::Error) -> bool {
+        matches!(self.stance, Stance::InLine { .. }) && refusal.code == "cancelled"
+    }
+
     /// Its stream is over.
     pub fn settle_sent(&mut self) {
         self.uncertain |= self.in_flight;

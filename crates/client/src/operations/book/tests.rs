@@ -507,3 +507,57 @@ fn a_wait_of_no_time_makes_one_attempt() {
     stage.hear(number, refusal("held", 1));
     assert!(matches!(failed(&mut answer), Error::Held(_)));
 }
+
+#[test]
+fn whoever_is_taken_for_an_older_attempt_goes_back_to_its_place() {
+    let mut stage = Stage::welcome(8);
+    let (number, mut answer) = stage.ask(acquire("a"), Stance::InLine { until_us: None });
+    stage.sent();
+    stage.fall(broken());
+    assert_eq!(stage.open(8), [number]);
+    // Only now does what was sent first arrive.
+    stage.hear(number, refusal("cancelled", 0));
+    assert!(answer.try_recv().is_err());
+    stage.pass(SECOND_US);
+    assert_eq!(stage.check(), Verdict::Good);
+    assert_eq!(stage.sent(), [number]);
+    stage.hear(number, refusal("cancelled", 0));
+    stage.book.forget(number);
+    let group = stage.group().unwrap();
+    assert!(matches!(group.operations[0].what, Some(What::Cancel(1))), "it stands in line: {group:?}");
+}
+
+#[test]
+fn an_answer_to_what_was_not_sent_is_none() {
+    let mut stage = Stage::welcome(1);
+    let (_, _first) = stage.ask_by_policy(acquire("a"));
+    let (second, mut answer) = stage.ask_by_policy(acquire("b"));
+    stage.sent();
+    stage.hear(second, lease());
+    stage.hear(second, refusal("held", 1));
+    assert!(answer.try_recv().is_err());
+}
+
+#[test]
+fn a_late_answer_makes_room_and_leaves_nothing_behind() {
+    let mut stage = Stage::welcome(1);
+    let opening = What::OpenSession(v1::OpenSessionRequest::default());
+    let (slow, mut answer) = stage.ask_by_policy(opening);
+    stage.sent();
+    let (next, _answer) = stage.ask_by_policy(acquire("a"));
+    for _ in 0..5 {
+        stage.pass(2 * SECOND_US);
+        stage.hear(0, Told::Ended(v1::Ended::default()));
+        assert_eq!(stage.check(), Verdict::Good);
+    }
+    assert!(unavailable(&mut answer).may_have_happened);
+    assert!(stage.sent().is_empty(), "the server still has it");
+    let session = v1::Session { session_id: "secret".into(), ..Default::default() };
+    stage.hear(slow, Told::Session(session));
+    let group = stage.group().unwrap();
+    assert!(
+        matches!(&group.operations[0].what, Some(What::CloseSession(asked)) if asked.session_id == "secret"),
+        "{group:?}"
+    );
+    assert_eq!(group.operations[1].number, next);
+}

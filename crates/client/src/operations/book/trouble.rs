@@ -31,6 +31,7 @@ impl Book {
     pub fn fell(&mut self, failed: Failed, now_us: u64, effects: &mut Effects) {
         let welcome = self.stream.take().is_some_and(|stream| stream.welcome);
         self.in_flight = [0; 2];
+        self.adrift.clear();
         self.due_us = u64::MAX;
         self.doubted_since_us = None;
         self.reopen_us = if welcome { now_us } else { now_us + REOPEN_MIN_US };
