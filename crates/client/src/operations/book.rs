@@ -50,6 +50,9 @@ pub(super) struct Book {
     stream: Option<Stream>,
     /// When the next stream may be opened.
     reopen_us: u64,
+    /// When the last stream fell, and how many have fallen one right after the other.
+    fell_us: Option<u64>,
+    falls: u32,
     /// Somebody wants to know whether there is a server.
     greeters: Vec<oneshot::Sender<Result<(), Failed>>>,
     /// Nothing needs to be looked at before this.
@@ -61,10 +64,12 @@ pub(super) struct Book {
 
 /// The stream that is there or being opened.
 struct Stream {
-    hello_said: bool,
+    hello_us: Option<u64>,
     /// When the server took it; how long that may take is the wire's business.
     opened_us: Option<u64>,
     welcome: bool,
+    /// How long the server took for its welcome: so long an answer may take, and nothing is wrong.
+    welcomed_in_us: u64,
     heard_us: u64,
 }
 
@@ -115,6 +120,8 @@ impl Book {
             streams: 0,
             stream: None,
             reopen_us: 0,
+            fell_us: None,
+            falls: 0,
             greeters: Vec::new(),
             due_us: u64::MAX,
             doubted_since_us: None,
@@ -187,7 +194,13 @@ impl Book {
     /// A stream is being opened. Gives its number.
     pub fn begin_stream(&mut self, now_us: u64) -> u64 {
         self.streams += 1;
-        self.stream = Some(Stream { hello_said: false, opened_us: None, welcome: false, heard_us: now_us });
+        self.stream = Some(Stream {
+            hello_us: None,
+            opened_us: None,
+            welcome: false,
+            welcomed_in_us: 0,
+            heard_us: now_us,
+        });
         self.queue_where(|place| match place {
             Place::Queued => true,
             Place::Cut { until_us } | Place::Refused { until_us } => until_us <= now_us,
@@ -233,7 +246,7 @@ impl Book {
     pub fn take_group(&mut self, now_us: u64) -> Option<v1::OperationGroup> {
         let current = self.stream.as_mut()?;
         let mut operations = Vec::new();
-        if !std::mem::replace(&mut current.hello_said, true) {
+        if current.hello_us.replace(current.hello_us.unwrap_or(now_us)).is_none() {
             let hello = v1::Hello { client_id: self.client_id.clone() };
             operations.push(v1::Operation { number: 0, what: Some(What::Hello(hello)) });
         }
@@ -283,7 +296,7 @@ impl Book {
         }
         for v1::Outcome { number, what } in group.outcomes {
             match what {
-                Some(Told::Welcome(welcome)) => self.welcome(&welcome, effects),
+                Some(Told::Welcome(welcome)) => self.welcome(&welcome, now_us, effects),
                 Some(Told::Ended(ended)) => effects.ended.push(ended),
                 Some(Told::Queued(queued)) => {
                     let entry = self.open.get(&number);
@@ -298,12 +311,12 @@ impl Book {
         self.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    fn welcome(&mut self, welcome: &v1::Welcome, effects: &mut Effects) {
+    fn welcome(&mut self, welcome: &v1::Welcome, now_us: u64, effects: &mut Effects) {
         self.in_flight_max = Some(usize::try_from(welcome.in_flight_max).unwrap_or(usize::MAX).max(1));
         if let Some(stream) = &mut self.stream {
             stream.welcome = true;
+            stream.welcomed_in_us = stream.hello_us.map_or(0, |hello_us| now_us.saturating_sub(hello_us));
         }
-        self.reopen_us = 0;
         // Whoever only waited for a connection has one.
         self.queue_where(|place| matches!(place, Place::Cut { .. }));
         effects.greetings.extend(self.greeters.drain(..).map(|to| Delivery { to, what: Ok(()) }));

@@ -561,3 +561,69 @@ fn a_late_answer_makes_room_and_leaves_nothing_behind() {
     );
     assert_eq!(group.operations[1].number, next);
 }
+
+#[test]
+fn a_server_that_welcomes_and_hangs_up_is_not_run_down() {
+    let mut stage = Stage::welcome(8);
+    stage.ask(acquire("a"), Stance::InLine { until_us: None });
+    stage.sent();
+    let begun_us = stage.now_us;
+    for _ in 0..100 {
+        stage.fall(broken());
+        let pause_us = stage.pause_us();
+        stage.pass(pause_us);
+        assert_eq!(stage.open(8).len(), 1);
+    }
+    assert!(stage.now_us - begun_us >= 10 * SECOND_US);
+    stage.pass(SECOND_US);
+    stage.fall(broken());
+    assert_eq!(stage.pause_us(), 0, "it was good for a while");
+}
+
+#[test]
+fn attempts_to_open_a_stream_become_rare_and_no_two_clients_keep_step() {
+    let mut pauses = Vec::new();
+    for seed in 0..20 {
+        let mut stage = Stage::new();
+        stage.book.random = Random::from_seed(seed);
+        let policy = RetryPolicy { attempts: 100, backoff: Duration::ZERO, ..RetryPolicy::default() };
+        stage.ask(acquire("a"), Stance::Policy(policy));
+        let mut pause_us = 0;
+        for _ in 0..10 {
+            stage.pass(pause_us);
+            stage.begin();
+            stage.fall(broken());
+            pause_us = stage.pause_us();
+        }
+        assert!((200_000..=400_000).contains(&pause_us), "{pause_us}");
+        pauses.push(pause_us);
+    }
+    pauses.dedup();
+    assert!(pauses.len() > 10, "{pauses:?}");
+}
+
+#[test]
+fn an_answer_may_take_as_long_as_the_welcome_did() {
+    let renew = || What::Renew(v1::RenewRequest::default());
+    let mut stage = Stage::new();
+    stage.book.greet(oneshot::channel().0);
+    stage.begin();
+    stage.group();
+    stage.book.opened(stage.now_us);
+    stage.pass(SECOND_US / 4);
+    stage.hear(0, Told::Welcome(v1::Welcome { in_flight_max: 8 }));
+    stage.pass(60 * SECOND_US);
+    // Renewed more often than an answer takes to come.
+    let mut last_us = None;
+    for _ in 0..3 {
+        stage.ask(renew(), Stance::Once);
+        stage.sent();
+        if let Some(since_us) = last_us.replace(stage.now_us) {
+            stage.book.doubt(since_us);
+        }
+        assert_eq!(stage.check(), Verdict::Good);
+        stage.pass(SECOND_US / 5);
+    }
+    stage.book.doubt(last_us.unwrap());
+    assert_eq!(stage.check(), Verdict::Silent, "half a second is long enough");
+}
