@@ -127,8 +127,7 @@ impl Operations {
         let (position, positions) = watch::channel(None);
         let asking = entry(What::Acquire(acquire), Stance::InLine { until_us }).map(|mut entry| {
             entry.position = Some(position);
-            let link = self.with_room();
-            link.waiting.fetch_add(1, Ordering::Relaxed);
+            let link = self.take_room();
             Asking::begin(&link, entry)
         });
         InLine { asking, positions }
@@ -162,20 +161,18 @@ impl Operations {
         Arc::clone(&links[0])
     }
 
-    /// A link with room for one more in line. The first keeps half of its room for what does not wait.
-    fn with_room(&self) -> Arc<Link> {
+    /// A place on a link for one more in line, taken by this. The first keeps half of its room for what does not wait.
+    fn take_room(&self) -> Arc<Link> {
         let mut links = self.streams.links.write().unwrap_or_else(PoisonError::into_inner);
         let room = links[0].in_flight_max().map_or(WAITING_UNKNOWN, |most| most / 2);
         let has_room = |link: &&Arc<Link>| link.waiting.load(Ordering::Relaxed) < room.max(1);
         let found = links.iter().skip(usize::from(room == 0)).find(has_room);
-        match found {
-            Some(link) => Arc::clone(link),
-            None => {
-                let link = self.streams.new_link();
-                links.push(Arc::clone(&link));
-                link
-            }
+        let link = found.map_or_else(|| self.streams.new_link(), Arc::clone);
+        if found.is_none() {
+            links.push(Arc::clone(&link));
         }
+        link.waiting.fetch_add(1, Ordering::Relaxed);
+        link
     }
 }
 
