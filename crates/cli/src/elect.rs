@@ -7,7 +7,7 @@ use leasehold_client::{Advice, Client, Error};
 use tokio::time::sleep;
 
 use crate::status::{Failure, Status};
-use crate::tenancy::{Stood, Tenancy, Wish};
+use crate::tenancy::{Stood, Tenancy, Tenure, Wish};
 use crate::under_lease::Signals;
 
 /// How long to wait when there is no line to stand in, at least.
@@ -51,18 +51,13 @@ impl Elect {
             if let Ok(token) = guard.token() {
                 tenancy.say(&format!("leading {} with token {token}", tenancy.lock));
             }
-            let ran = tenancy.run(&client, &guard, &mut signals).await;
-            let loss = ran.as_ref().ok().filter(|ran| ran.lost).map(|ran| tenancy.loss(&guard, ran));
-            tenancy.give_back(&client, guard, &mut signals).await;
-            let ran = ran?;
-            match (ran.status, ran.asked_to_end, loss) {
-                (Some(_), Some(_), Some(loss)) => return Err(loss),
-                (Some(status), _, None) => return Ok(Status::Passed(status)),
-                (None, Some(signal), _) => return Ok(Status::signalled(signal.as_raw())),
-                (Some(_), None, Some(loss)) => {
+            match tenancy.run(&client, guard, &mut signals).await? {
+                Tenure::Ended(status) => return Ok(status),
+                Tenure::Lost { loss, again: false } => return Err(loss),
+                Tenure::Lost { loss, again: true } => {
                     tenancy.warn(&format!("{}; standing in line again", loss.sentence));
                 }
-                (None, None, _) => {}
+                Tenure::Missed => {}
             }
         }
     }

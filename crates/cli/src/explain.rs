@@ -14,7 +14,9 @@ pub fn sentence(failed: &str, server: &str, error: &Error) -> String {
     visible(&match error {
         Error::Held(held) => {
             let lock = crate::quote::quoted(&held.lock);
-            format!("{at}: {held}; stand in line with --wait, or look with `leasehold get {lock}`")
+            format!(
+                "{at}: {held}; --wait says how long to stand in line, `leasehold get {lock}` who is before you"
+            )
         }
         Error::Ended(ended) => format!("{at}: {ended}; {}", after_end(ended)),
         Error::NotFound { detail } => format!("{at}: {detail}"),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::duration;
 use crate::status::{Failure, Status};
-use crate::tenancy::{Stood, Tenancy, Wish};
+use crate::tenancy::{Stood, Tenancy, Tenure, Wish};
 use crate::under_lease::Signals;
 
 /// Run a command while holding a lock
@@ -59,16 +59,11 @@ impl LockCommand {
                 Stood::Granted(guard) => guard,
                 Stood::Called(signal) => return Ok(Status::signalled(signal.as_raw())),
             };
-            let ran = tenancy.run(&client, &guard, &mut signals).await;
-            let loss = ran.as_ref().ok().filter(|ran| ran.lost).map(|ran| tenancy.loss(&guard, ran));
-            tenancy.give_back(&client, guard, &mut signals).await;
-            let ran = ran?;
-            match (ran.status, ran.asked_to_end, loss) {
-                (Some(_), _, Some(loss)) => return Err(loss),
-                (Some(status), _, None) => return Ok(Status::Passed(status)),
-                (None, Some(signal), _) => return Ok(Status::signalled(signal.as_raw())),
-                // Lost before the command was started: nothing has happened yet.
-                (None, None, _) => {}
+            match tenancy.run(&client, guard, &mut signals).await? {
+                Tenure::Ended(status) => return Ok(status),
+                Tenure::Lost { loss, .. } => return Err(loss),
+                // Nothing has happened yet.
+                Tenure::Missed => {}
             }
         }
     }

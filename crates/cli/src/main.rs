@@ -2,6 +2,7 @@
 //! everything else is somebody else's.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -130,10 +131,11 @@ fn ended(done: Result<Status, status::Failure>) -> ExitCode {
     match done {
         Ok(status) => status.into(),
         Err(failure) => {
-            match failure.problem {
-                Some(problem) => eprintln!("{problem}"),
-                None => eprintln!("leasehold: {}", failure.sentence),
-            }
+            // That nobody reads it does not change how it ended.
+            let _ = match failure.problem {
+                Some(problem) => writeln!(std::io::stderr(), "{problem}"),
+                None => writeln!(std::io::stderr(), "leasehold: {}", failure.sentence),
+            };
             failure.status.into()
         }
     }

@@ -23,6 +23,8 @@ use crate::under_lease::{self, Belief, Ran, Signals, Task};
 const SAY_AFTER: Duration = Duration::from_millis(500);
 /// How long the server is waited for when a lock is given back, or a place in line. It is free at its deadline anyway.
 const GIVE_BACK_PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a lock that is lost already: its server may well be gone.
+const LOST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What both commands are told.
 #[derive(Args)]
@@ -62,8 +64,23 @@ pub enum Stood {
     Called(Signal),
 }
 
+/// What came of running the command.
+pub enum Tenure {
+    /// It ended with this status, and the lock was given back.
+    Ended(Status),
+    /// The lock was lost, and the command ended for it.
+    Lost {
+        /// How and why, for whoever reads standard error.
+        loss: Failure,
+        /// Whether it may be tried again: all of the command has ended, and nobody has asked us to end.
+        again: bool,
+    },
+    /// The lock was lost before the command was started.
+    Missed,
+}
+
 impl Tenancy {
-    /// Starts what everything here runs on. Renewals go on in threads of their own, whatever the command's output does to us.
+    /// Starts what everything here runs on: renewals have threads of their own.
     pub fn runtime() -> Result<Runtime, Failure> {
         let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         built.map_err(Tenancy::cannot_start)
@@ -123,54 +140,79 @@ impl Tenancy {
                     Some(before) => line += &format!("; {before} wait before us"),
                 }
             }
-            eprintln!("leasehold: {}", visible(&line));
+            self.warn(&line);
         }
         std::future::pending().await
     }
 
-    /// Runs the command under what was granted.
-    pub async fn run(&self, client: &Client, guard: &Guard, signals: &mut Signals) -> Result<Ran, Failure> {
-        let lease = guard.lease();
+    /// Runs the command under what was granted, and gives it back.
+    pub async fn run(&self, client: &Client, guard: Guard, signals: &mut Signals) -> Result<Tenure, Failure> {
+        let ran = self.run_under(client, guard.lease(), signals).await;
+        let why = guard.token().err().unwrap_or(Error::Ended(Ended::Lost));
+        match ran {
+            Ok(Ran::Ended { .. }) | Err(_) => {
+                self.give_back(client, guard, GIVE_BACK_PATIENCE, signals).await
+            }
+            // Whoever gives it back says that its holder has stopped.
+            Ok(Ran::Lost { left_behind: true, .. }) => std::mem::forget(guard),
+            Ok(_) => self.give_back(client, guard, LOST_PATIENCE, signals).await,
+        }
+        Ok(match ran.map_err(Tenancy::cannot_start)? {
+            Ran::Ended { status } => Tenure::Ended(Status::Passed(status)),
+            Ran::NotStarted { asked_to_end: Some(signal) } => {
+                Tenure::Ended(Status::signalled(signal.as_raw()))
+            }
+            Ran::NotStarted { asked_to_end: None } => Tenure::Missed,
+            Ran::Lost { left_behind, asked_to_end } => {
+                Tenure::Lost { loss: self.loss(&why, left_behind), again: !left_behind && !asked_to_end }
+            }
+        })
+    }
+
+    async fn run_under(&self, client: &Client, lease: &Lease, signals: &mut Signals) -> io::Result<Ran> {
         // If it is over before it began, the loss signal has fired too, and the command is not started.
-        let until_us = lease.believed_until_us().unwrap_or(0);
-        let claim = lease.claim().ok();
-        let (told, until) = watch::channel(until_us);
+        let (told, until_us) = watch::channel(lease.believed_until_us().unwrap_or(0));
+        let ttl = lease.ttl().unwrap_or_default();
         let belief = Belief {
-            until_us: until,
-            ttl_us: lease.ttl().map_or(0, |ttl| u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX)),
-            lost: guard.lost(),
+            until_us,
+            ttl_us: u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX),
+            lost: lease.lost(),
             clock: client.clock().clone(),
         };
-        let environment = claim.map_or_else(Vec::new, |claim| {
-            vec![
-                ("LEASEHOLD_LOCK", claim.lock),
-                ("LEASEHOLD_LEASE_ID", claim.lease_id),
-                ("LEASEHOLD_TOKEN", claim.fencing_token.to_string()),
-                ("LEASEHOLD_OWNER", claim.owner_id),
-                ("LEASEHOLD_SERVER", client.server().to_owned()),
-            ]
-        });
+        let environment = lease.claim().map_or_else(
+            |_| Vec::new(),
+            |claim| {
+                vec![
+                    ("LEASEHOLD_LOCK", claim.lock),
+                    ("LEASEHOLD_LEASE_ID", claim.lease_id),
+                    ("LEASEHOLD_TOKEN", claim.fencing_token.to_string()),
+                    ("LEASEHOLD_OWNER", claim.owner_id),
+                    ("LEASEHOLD_SERVER", client.server().to_owned()),
+                ]
+            },
+        );
         let task = Task { command: &self.command, environment, lock: &self.lock };
         tokio::select! {
-            ran = under_lease::run(&task, belief, signals) => ran.map_err(Tenancy::cannot_start),
+            ran = under_lease::run(&task, belief, signals) => ran,
             never = tell_renewals(lease, told) => match never {},
         }
     }
 
     /// Gives the lock back after the command has ended. That it cannot be given back is said, and is no failure.
-    pub async fn give_back(&self, client: &Client, guard: Guard, signals: &mut Signals) {
+    async fn give_back(&self, client: &Client, guard: Guard, patience: Duration, signals: &mut Signals) {
         let given_back = async {
             let released = guard.unlock().await;
             client.settled().await;
             released
         };
         let released = tokio::select! {
-            released = timeout(GIVE_BACK_PATIENCE, given_back) => released,
+            released = timeout(patience, given_back) => released,
             _ = signals.end() => return,
         };
         match released {
             // That it was lost is said elsewhere.
             Ok(Ok(()) | Err(Error::Ended(_))) => {}
+            Err(_) if patience == LOST_PATIENCE => {}
             Ok(Err(error)) => self.warn(&format!("could not release {}: {error}", self.lock)),
             Err(_) => self.warn(&format!(
                 "could not release {}: no answer from {}; it is free when its time is over",
@@ -180,12 +222,10 @@ impl Tenancy {
         }
     }
 
-    /// How and why it was lost, for whoever reads standard error.
-    pub fn loss(&self, guard: &Guard, ran: &Ran) -> Failure {
-        let why = guard.token().err().unwrap_or(Error::Ended(Ended::Lost));
+    fn loss(&self, why: &Error, left_behind: bool) -> Failure {
         let mut sentence = format!("lost {}: {why}; its command was ended", self.lock);
-        if ran.left_behind {
-            sentence += ", but not all of its processes could be: they belong to another user or hang";
+        if left_behind {
+            sentence += ", but not all of its processes could be: they belong to another user, or hang";
         }
         self.asking.told_as("lease_expired", Failure::new(Status::Lost, visible(&sentence)))
     }
@@ -199,7 +239,7 @@ impl Tenancy {
 
     /// Says something on standard error.
     pub fn warn(&self, sentence: &str) {
-        eprintln!("leasehold: {}", visible(sentence));
+        under_lease::say(format_args!("{}", visible(sentence)));
     }
 
     fn talks(&self) -> bool {

@@ -66,7 +66,9 @@ impl Future for Sleeper {
 impl Drop for Sleeper {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            Dormitory::enter().sleepers.remove(&(self.at_us, id));
+            let waker = Dormitory::enter().sleepers.remove(&(self.at_us, id));
+            // With the door open: it may be the last that keeps a task, and others that sleep in it.
+            drop(waker);
         }
     }
 }

@@ -190,7 +190,7 @@ impl Client {
                 return Err(error);
             }
             let pause = policy.pause(trying.attempts, after, self.random().number());
-            self.clock().sleep_until(self.clock().now_us() + us(pause)).await;
+            self.clock().sleep_until(self.clock().now_us().saturating_add(us(pause))).await;
         }
     }
 
@@ -229,7 +229,7 @@ impl Client {
                 true => Duration::from_millis(250 + self.random().up_to(750)).max(after.unwrap_or_default()),
             };
             let until_us = until_us.filter(|_| waits).unwrap_or(u64::MAX);
-            self.clock().sleep_until(until_us.min(now_us + us(pause))).await;
+            self.clock().sleep_until(until_us.min(now_us.saturating_add(us(pause)))).await;
         }
     }
 }

@@ -146,7 +146,7 @@ impl Client {
                 return Err(Error::ServerUnavailable(Box::new(unavailable)));
             }
             let pause = policy.pause(attempts, after, self.random().number());
-            self.clock().sleep_until(self.clock().now_us() + us(pause)).await;
+            self.clock().sleep_until(self.clock().now_us().saturating_add(us(pause))).await;
         }
     }
 }

@@ -45,6 +45,8 @@ struct State {
     holds: HashMap<u64, Arc<Hold>>,
     /// The first moment at which one of them wants something; it may be too early, never too late.
     look_us: u64,
+    /// When the task looks by itself.
+    wake_us: u64,
     /// Leases that were lost while the session lives, and when the server would have ended them by itself.
     leaving: Vec<(u64, Arc<Hold>)>,
     /// The newest end that was taken in.
@@ -90,6 +92,7 @@ impl Heart {
                 closed: false,
                 holds: HashMap::new(),
                 look_us: u64::MAX,
+                wake_us: 0,
                 leaving: Vec::new(),
                 seen: None,
                 asking: 0,
@@ -197,10 +200,18 @@ impl Heart {
                 hold.end(how);
             }
             None => {
-                state.look_us = state.look_us.min(self.clock.now_us());
+                let now_us = self.clock.now_us();
+                let look_us = match hold.step(now_us) {
+                    Step::WaitUntil(at_us) => at_us,
+                    Step::Renew | Step::Lost => now_us,
+                };
+                state.look_us = state.look_us.min(look_us);
                 state.holds.insert(token, Arc::clone(hold));
+                let early = look_us < state.wake_us;
                 drop(state);
-                self.nudge.notify_one();
+                if early {
+                    self.nudge.notify_one();
+                }
             }
         }
     }
@@ -246,6 +257,11 @@ impl Heart {
         self.beaten(session, sent_us);
     }
 
+    /// One of the leases wants something.
+    fn look_at_each(&self) {
+        self.lock().look_us = 0;
+    }
+
     /// What to do now.
     fn turn(&self) -> Turn {
         let mut state = self.lock();
@@ -272,7 +288,8 @@ impl Heart {
             state.beat_sent(now_us);
             Turn::Beat(v1::KeepAliveRequest { session_id: self.id.clone(), seen: state.seen, request: 0 })
         } else {
-            Turn::WaitUntil(wake_us.min(state.look_us).min(left_us))
+            state.wake_us = wake_us.min(state.look_us).min(left_us);
+            Turn::WaitUntil(state.wake_us)
         };
         drop(state);
         for (_, hold) in due {
@@ -388,7 +405,7 @@ pub(crate) async fn keep(heart: Arc<Heart>) {
                     unanswered_us = None;
                 }
             }
-            () = heart.nudge.notified() => {}
+            () = heart.nudge.notified() => heart.look_at_each(),
             () = clock.sleep_until(wake_us) => {}
         }
     }
@@ -426,133 +443,4 @@ fn end_each(ending: Ending) {
 }
 
 #[cfg(all(test, feature = "testing"))]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::client::Client;
-    use crate::hold::Standing;
-    use crate::keeper::Renewal;
-    use crate::testing::Server;
-    use crate::view::Claim;
-
-    const TTL_MS: u64 = 24_000;
-
-    fn heart(client: &Client) -> Arc<Heart> {
-        let (clock, operations) = (Arc::clone(client.clock()), client.operations().clone());
-        Arc::new(Heart::new("secret".into(), Keeper::new(Renewal::Timetable), clock, operations))
-    }
-
-    /// An answer to a heartbeat that was decided at once.
-    fn told(ended: &[(i64, u64)]) -> v1::Session {
-        let lease = |(fencing_token, seq): &(i64, u64)| v1::EndedLease {
-            lock: "a".into(),
-            fencing_token: *fencing_token,
-            reason: "broken".into(),
-            seq: *seq,
-        };
-        v1::Session {
-            ttl_ms: TTL_MS,
-            renew_after_ms: TTL_MS / 3,
-            stop_after_ms: TTL_MS / 2,
-            ended: ended.iter().map(lease).collect(),
-            ..v1::Session::default()
-        }
-    }
-
-    /// A lease under it, granted by an attempt that was sent then and is answered now.
-    fn granted_as(client: &Client, heart: &Heart, token: u64, promise: Promise, sent_us: u64) -> Arc<Hold> {
-        let claim = Claim {
-            lock: "a".into(),
-            owner_id: "me".into(),
-            lease_id: "secret".into(),
-            fencing_token: token,
-        };
-        let (clock, operations) = (Arc::clone(client.clock()), client.operations().clone());
-        let keeper = Keeper::new(Renewal::Timetable);
-        let hold = Arc::new(Hold::new(claim, keeper, clock, operations, Arc::clone(heart.nudge())));
-        hold.confirm(promise, sent_us);
-        heart.attach(&hold);
-        hold
-    }
-
-    fn granted(client: &Client, heart: &Heart, token: u64) -> Arc<Hold> {
-        granted_as(client, heart, token, Promise::from(&told(&[])), client.clock().now_us())
-    }
-
-    fn is_broken(hold: &Hold) -> bool {
-        hold.look() == Err(Ended::Broken(String::new()))
-    }
-
-    fn left(hold: &Hold) -> Duration {
-        match hold.look().map(Standing::from) {
-            Ok(Standing::Safe { left } | Standing::InJeopardy { left }) => left,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_grant_that_is_heard_of_after_its_end_is_not_believed() {
-        let server = Server::new();
-        let client = server.client("me");
-        let heart = heart(&client);
-        heart.opened(&told(&[]), client.clock().now_us());
-        let asking = heart.asking();
-        heart.beaten(&told(&[(7, 100)]), client.clock().now_us());
-        // Confirmed as seen, it is not named again.
-        heart.beaten(&told(&[]), client.clock().now_us());
-        assert!(is_broken(&granted(&client, &heart, 7)));
-        assert!(granted(&client, &heart, 8).look().is_ok());
-        drop(asking);
-        assert!(heart.lock().ended_early.is_empty(), "what is granted from now on is newer");
-    }
-
-    #[tokio::test]
-    async fn takes_off_what_ended_before_it_confirms_the_rest() {
-        let server = Server::new();
-        let client = server.client("me");
-        let heart = heart(&client);
-        heart.opened(&told(&[]), client.clock().now_us());
-        let (broken, fine) = (granted(&client, &heart, 7), granted(&client, &heart, 8));
-        server.clock().jump(Duration::from_secs(9));
-        heart.beaten(&told(&[(7, 100)]), client.clock().now_us());
-        assert!(is_broken(&broken) && broken.over().is_cancelled());
-        assert_eq!(left(&fine), Duration::from_millis(TTL_MS / 2));
-    }
-
-    #[tokio::test]
-    async fn only_a_heartbeat_says_what_was_seen() {
-        let server = Server::new();
-        let client = server.client("me");
-        let heart = heart(&client);
-        heart.opened(&told(&[]), client.clock().now_us());
-        let hold = granted(&client, &heart, 7);
-        // A notice may have overtaken another that is lost.
-        heart.take_off(&told(&[(7, 100)]).ended);
-        assert!(is_broken(&hold));
-        assert_eq!(heart.lock().seen, None);
-        heart.beaten(&told(&[(6, 90), (7, 100)]), client.clock().now_us());
-        heart.beaten(&told(&[(6, 90)]), client.clock().now_us());
-        assert_eq!(heart.lock().seen, Some(100));
-    }
-
-    #[tokio::test]
-    async fn a_lease_that_needs_it_earlier_has_a_heartbeat_earlier() {
-        let server = Server::new();
-        let client = server.client("me");
-        let heart = heart(&client);
-        let begun_us = client.clock().now_us();
-        heart.opened(&told(&[]), begun_us);
-        assert!(matches!(heart.turn(), Turn::WaitUntil(at_us) if at_us == begun_us + 8_000_000));
-        server.clock().jump(Duration::from_secs(1));
-        // Its attempt was under way for a while: it is to be renewed before the session is.
-        let promise = Promise { ttl_ms: TTL_MS, renew_after_ms: 3_000, stop_after_ms: 7_000 };
-        granted_as(&client, &heart, 7, promise, begun_us);
-        assert!(matches!(heart.turn(), Turn::WaitUntil(at_us) if at_us == begun_us + 3_000_000));
-        server.clock().jump(Duration::from_secs(2));
-        assert!(matches!(heart.turn(), Turn::Beat(_)));
-        assert!(matches!(heart.turn(), Turn::WaitUntil(at_us) if at_us == begun_us + 4_000_000));
-        heart.beaten(&told(&[]), begun_us + 3_000_000);
-        assert!(matches!(heart.turn(), Turn::WaitUntil(at_us) if at_us == begun_us + 11_000_000));
-    }
-}
+mod tests;

@@ -260,7 +260,8 @@ impl Hold {
         let belief = self.lock();
         match belief.ended {
             None | Some(Ended::Lost | Ended::Broken(_)) => {
-                belief.keeper.until_us().map_or(0, |until_us| until_us + belief.keeper.ttl_us() / 3)
+                let ttl_us = belief.keeper.ttl_us();
+                belief.keeper.until_us().map_or(0, |until_us| until_us.saturating_add(ttl_us / 3))
             }
             Some(_) => 0,
         }
@@ -269,7 +270,8 @@ impl Hold {
     /// When the server would end it, if nothing renewed it: half a TTL past its loss.
     pub fn runs_out_us(&self) -> u64 {
         let belief = self.lock();
-        belief.keeper.until_us().unwrap_or_else(|| self.clock.now_us()) + belief.keeper.ttl_us() / 2
+        let lost_us = belief.keeper.until_us().unwrap_or_else(|| self.clock.now_us());
+        lost_us.saturating_add(belief.keeper.ttl_us() / 2)
     }
 
     /// Gives it back. Only the first call of this and [`Hold::let_go`] has anything to send.

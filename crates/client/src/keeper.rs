@@ -154,8 +154,9 @@ impl Keeper {
         if self.look(heard_us) == Standing::Lost {
             return Confirmed::Lost;
         }
-        // The decision was made before it was heard, so that no honest answer reaches further than this.
-        let until_us = (sent_us + answer.stop_after_us).min(heard_us + ttl_us / 2);
+        // The decision was made before it was heard, so that no honest answer reaches further than this. (Whatever numbers
+        // are in an answer, there is an end to time.)
+        let until_us = sent_us.saturating_add(answer.stop_after_us).min(heard_us.saturating_add(ttl_us / 2));
         let first = self.until_us.is_none();
         let waited_long = first
             && self.seek_until_us == u64::MAX
@@ -163,7 +164,7 @@ impl Keeper {
         if until_us <= heard_us || waited_long {
             if first {
                 self.ttl_us = ttl_us;
-                self.seek_until_us = self.seek_until_us.min(heard_us + ttl_us);
+                self.seek_until_us = self.seek_until_us.min(heard_us.saturating_add(ttl_us));
                 self.renew_at_us = self.renew_at_us.min(heard_us);
             }
             return self.until_us.map_or(Confirmed::AskAgain, Confirmed::Until);
@@ -172,8 +173,8 @@ impl Keeper {
             self.ttl_us = ttl_us;
             self.until_us = Some(until_us);
             self.renew_at_us = match self.renewal {
-                Renewal::Timetable => sent_us + answer.renew_after_us,
-                Renewal::Every(every_us) => sent_us + answer.renew_after_us.min(every_us),
+                Renewal::Timetable => sent_us.saturating_add(answer.renew_after_us),
+                Renewal::Every(every_us) => sent_us.saturating_add(answer.renew_after_us.min(every_us)),
                 Renewal::Never => u64::MAX,
             };
         }
@@ -221,7 +222,7 @@ impl Keeper {
 
     /// A renewal was sent; it is repeated until one is confirmed.
     pub fn renewal_sent(&mut self, now_us: u64) {
-        self.renew_at_us = now_us + (self.ttl_us / REPEAT_PART).max(REPEAT_MIN_US);
+        self.renew_at_us = now_us.saturating_add((self.ttl_us / REPEAT_PART).max(REPEAT_MIN_US));
     }
 
     /// It is over, whatever the clock says: the server has said so, or the holder has let it go.
@@ -360,6 +361,26 @@ mod tests {
         let mut keeper = Keeper::new(Renewal::Timetable);
         let generous = Confirmation { stop_after_us: u64::from(u32::MAX), ..answer(0, 7) };
         assert_eq!(keeper.confirm(generous), Confirmed::Until(7 + TTL_US / 2));
+    }
+
+    #[test]
+    fn no_number_in_an_answer_is_too_large_for_it() {
+        let endless = Confirmation {
+            ttl_us: u64::MAX,
+            renew_after_us: u64::MAX,
+            stop_after_us: u64::MAX,
+            ..answer(u64::MAX / 2, 7)
+        };
+        for renewal in [Renewal::Timetable, Renewal::Every(u64::MAX), Renewal::Never] {
+            let mut keeper = Keeper::new(renewal);
+            assert!(matches!(keeper.confirm(endless), Confirmed::Until(_)));
+            assert!(matches!(keeper.look(endless.heard_us), Standing::Safe { .. }));
+            keeper.renewal_sent(endless.heard_us);
+            assert!(matches!(keeper.step(endless.heard_us), Step::WaitUntil(_)));
+        }
+        let mut keeper = Keeper::new(Renewal::Timetable);
+        assert_eq!(keeper.confirm(Confirmation { stop_after_us: 0, ..endless }), Confirmed::AskAgain);
+        assert_eq!(keeper.step(endless.heard_us), Step::Renew);
     }
 
     #[test]

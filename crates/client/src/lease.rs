@@ -106,15 +106,14 @@ impl Lease {
     /// Gives the lease back and waits until the server has taken it. Once only: later calls say that it is over, and send
     /// nothing. If it had ended before, this says how; the server is told all the same that its holder has stopped.
     pub async fn release(&self) -> Result<(), Error> {
-        match self.hold()?.give_back() {
+        let hold = self.hold()?;
+        let gives_back = hold.give_back();
+        self.leave_session(&hold);
+        match gives_back {
             GiveBack::Held(request) => {
-                self.forget();
                 self.client.operations().insist(Asked::Release(request)).await.map(drop)
             }
-            GiveBack::Ended(how) => {
-                self.forget();
-                Err(Error::Ended(how))
-            }
+            GiveBack::Ended(how) => Err(Error::Ended(how)),
         }
     }
 
@@ -122,7 +121,7 @@ impl Lease {
     pub(crate) fn let_go(&self) {
         if let Ok(hold) = self.hold() {
             hold.let_go();
-            self.forget();
+            self.leave_session(&hold);
         }
     }
 
@@ -242,10 +241,10 @@ impl Lease {
         self.state().term.as_ref().map(Term::hold).ok_or(Error::Ended(Ended::NeverHeld))
     }
 
-    /// The session need not keep it any more.
-    fn forget(&self) {
-        if let Some(term) = &self.state().term {
-            term.detach();
+    /// The session need not keep this term any more, whatever has begun since.
+    fn leave_session(&self, hold: &Hold) {
+        if let Some(session) = &self.session {
+            session.heart().detach(hold.claim().fencing_token);
         }
     }
 

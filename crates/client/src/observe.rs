@@ -155,7 +155,7 @@ impl Watch {
         self.misses += 1;
         let pause = after.max(jitter);
         if !pause.is_zero() {
-            client.clock().sleep_until(client.clock().now_us() + us(pause)).await;
+            client.clock().sleep_until(client.clock().now_us().saturating_add(us(pause))).await;
         }
         Ok(())
     }

@@ -50,18 +50,13 @@ impl Term {
     pub fn hold(&self) -> Arc<Hold> {
         Arc::clone(&self.hold)
     }
-
-    /// Its session need not keep it any more.
-    pub fn detach(&self) {
-        if let Some(session) = &self.session {
-            session.heart().detach(self.hold.claim().fencing_token);
-        }
-    }
 }
 
 impl Drop for Term {
     fn drop(&mut self) {
-        self.detach();
+        if let Some(session) = &self.session {
+            session.heart().detach(self.hold.claim().fencing_token);
+        }
         self.hold.let_go();
     }
 }

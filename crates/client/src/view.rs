@@ -49,7 +49,7 @@ impl fmt::Display for Mode {
 }
 
 /// What is asked for with an acquire. Begin with [`Ask::new`] and change what should be otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Ask {
     /// The lock: a name, `path:/a/b`, `inode:42` or `range:42:0-4096`.
     pub lock: String,
@@ -61,7 +61,7 @@ pub struct Ask {
     pub mode: Mode,
     /// How long to stand in line: zero is one attempt, [`Duration::MAX`] for as long as it takes.
     pub wait: Duration,
-    /// The session to live by.
+    /// The session to live by. A secret.
     pub session_id: Option<String>,
     /// Makes it safe to ask again in another process: the same id gets the same outcome. Within one call that is so anyway.
     pub request_id: Option<String>,
@@ -82,6 +82,21 @@ impl Ask {
             request_id: None,
             metadata: Metadata::new(),
         }
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("lock", &self.lock)
+            .field("owner", &self.owner)
+            .field("ttl", &self.ttl)
+            .field("mode", &self.mode)
+            .field("wait", &self.wait)
+            .field("has_session", &self.session_id.is_some())
+            .field("request_id", &self.request_id)
+            .field("metadata", &self.metadata)
+            .finish()
     }
 }
 
@@ -531,4 +546,19 @@ pub(crate) fn ms(duration: Duration) -> u64 {
 /// Whole microseconds, as far as they can be counted.
 pub(crate) fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_can_be_printed_shows_a_secret() {
+        let ask = Ask { session_id: Some("hush".into()), ..Ask::new("a") };
+        let lease = v1::Lease { session_id: "hush".into(), lease_id: "hush".into(), ..Default::default() };
+        let grant = Grant::told(lease, 0).unwrap();
+        for shown in [format!("{ask:?}"), format!("{grant:?}"), format!("{:?}", grant.claim())] {
+            assert!(!shown.contains("hush"), "{shown}");
+        }
+    }
 }

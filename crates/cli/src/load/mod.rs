@@ -28,7 +28,7 @@ use leasehold_client::{Error, RetryPolicy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
-use crate::asking::{Asking, Owner};
+use crate::asking::Asking;
 use crate::duration;
 use crate::interrupt::interrupted;
 use crate::paint::Paint;
@@ -64,7 +64,7 @@ pub struct Load {
     /// For how long
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration::parse)]
     duration: Duration,
-    /// How many locks there are for them; with fewer locks than clients they stand in line [default: as many as clients]
+    /// How many locks there are for them; with fewer locks than clients they stand in line. As many as clients unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     locks: Option<u32>,
     /// All clients want one lock, and stand in line for it
@@ -85,8 +85,9 @@ pub struct Load {
     /// What the names of the locks begin with
     #[arg(long, value_name = "NAME", default_value = "load")]
     prefix: String,
-    #[command(flatten)]
-    owner: Owner,
+    /// What the clients are called, before /0, /1 and so on; load:PID unless given
+    #[arg(long, value_name = "OWNER", env = "LEASEHOLD_OWNER")]
+    owner: Option<String>,
     #[command(flatten)]
     asking: Asking,
 }
@@ -114,6 +115,13 @@ impl Protocol {
 /// How long to hold; nothing at all needs no unit.
 fn parse_hold(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { duration::parse(text) }
+}
+
+/// What was seen of a run from outside, while it lasted.
+struct Measured {
+    took: Duration,
+    holder_changes: u64,
+    samples: Vec<Sample>,
 }
 
 /// What came of a run, and how it ended if somebody ended it.
@@ -175,7 +183,7 @@ impl Load {
             timeout: self.asking.timeout,
             server: self.asking.server.clone(),
             prefix: self.prefix.clone(),
-            owner: self.owner.owner.clone().unwrap_or_else(|| format!("load:{}", std::process::id())),
+            owner: self.owner.clone().unwrap_or_else(|| format!("load:{}", std::process::id())),
         })
     }
 
@@ -221,7 +229,8 @@ impl Load {
         }
         let (samples, interrupted) = self.observe(&run, begun, stop).await;
         run.over.cancel();
-        let took = begun.elapsed();
+        // What happens while the line is worked off is not of this time.
+        let measured = Measured { took: begun.elapsed(), holder_changes: run.referee.changes(), samples };
         let mut tallies = Vec::new();
         while let Some(ended) = clients.join_next().await {
             tallies.push(
@@ -231,7 +240,7 @@ impl Load {
         // Who waits in line over a stream does not see that the server has gone: it may come back.
         let left = timeout(run.plan.grace(), self.look(&run.plan, &mut spare)).await;
         let gone = left.unwrap_or_else(|_| Err(self.asking.silence(false))).err();
-        let report = self.report(&run, took, samples, tallies, gone);
+        let report = self.report(&run, measured, tallies, gone);
         Ok(Finished { report, violations: run.referee.told(), interrupted })
     }
 
@@ -290,14 +299,8 @@ impl Load {
         }
     }
 
-    fn report(
-        &self,
-        run: &Run,
-        took: Duration,
-        samples: Vec<Sample>,
-        tallies: Vec<Tally>,
-        gone: Option<Error>,
-    ) -> Report {
+    fn report(&self, run: &Run, measured: Measured, tallies: Vec<Tally>, gone: Option<Error>) -> Report {
+        let Measured { took, holder_changes, samples } = measured;
         let (mut latency, mut wait) = (Histogram::default(), Histogram::default());
         for tally in &tallies {
             latency.add(&tally.latency);
@@ -310,7 +313,7 @@ impl Load {
             heading: self.heading(&run.plan),
             took,
             latency,
-            contended: self.contended.then(|| Contended { holder_changes: run.referee.changes(), wait }),
+            contended: self.contended.then_some(Contended { holder_changes, wait }),
             errors,
             first_error: first.map(|(_, error)| error).or(gone),
             violations: run.referee.violations(),

@@ -20,6 +20,8 @@ mod terminal;
 mod run;
 
 use std::ffi::OsString;
+use std::fmt::Arguments;
+use std::io::Write;
 use std::process::ExitCode;
 
 pub use run::{Belief, Ran, Task, run};
@@ -42,4 +44,9 @@ pub fn inner_role(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitC
         START => Some(start::run(arguments)),
         _ => None,
     }
+}
+
+/// Says something on standard error. That nobody reads it is no reason to fail, and to end the command for it.
+pub fn say(sentence: Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "leasehold: {sentence}");
 }

@@ -22,7 +22,7 @@ use super::start;
 use super::terminal::Terminal;
 use super::timetable::Times;
 use super::watch::LOOK_EVERY_US;
-use super::{PROGRAM, START};
+use super::{PROGRAM, START, say};
 
 /// How long past its time a silent watchdog is waited for before we do its work; a quarter of what it has, if that is less.
 const GRACE_US: u64 = 250_000;
@@ -50,15 +50,25 @@ pub struct Belief {
 }
 
 /// How it ended.
-pub struct Ran {
-    /// The command's status, as shells count it; none if it was never started.
-    pub status: Option<u8>,
-    /// The lease was lost before the command and all it left behind had ended; or before it was started.
-    pub lost: bool,
-    /// The last signal that asked us to end, if any did.
-    pub asked_to_end: Option<Signal>,
-    /// Nobody could end these: they belong to another user, or hang in the kernel.
-    pub left_behind: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// The command and all it left behind ended while the lease lasted.
+    Ended {
+        /// The command's status, as shells count it.
+        status: u8,
+    },
+    /// The lease was lost before that.
+    Lost {
+        /// Somebody could not be ended: it belongs to another user, or hangs in the kernel.
+        left_behind: bool,
+        /// We had been asked to end the command anyhow.
+        asked_to_end: bool,
+    },
+    /// It was not even started: the lease was lost before, or this signal came.
+    NotStarted {
+        /// Which one.
+        asked_to_end: Option<Signal>,
+    },
 }
 
 /// Runs it. An error means that it was not started.
@@ -82,7 +92,7 @@ pub async fn run(task: &Task<'_>, belief: Belief, signals: &mut Signals) -> io::
         status: None,
         lost: belief.lost.is_cancelled(),
         terminated: false,
-        killed: false,
+        killed_us: None,
         asked_to_end: None,
     };
     while let Some(signal) = signals.come() {
@@ -139,7 +149,8 @@ struct Running<'a> {
     status: Option<u8>,
     lost: bool,
     terminated: bool,
-    killed: bool,
+    /// When SIGKILL was sent.
+    killed_us: Option<u64>,
     asked_to_end: Option<Signal>,
 }
 
@@ -154,34 +165,37 @@ impl Running<'_> {
         loop {
             self.look();
             self.reap();
-            if self.is_over() || self.gives_up() {
+            if self.is_over() || self.clock.now_us() >= self.give_up_us() {
                 break;
             }
             let alarm = clock.sleep_until(self.wake_us());
             tokio::select! {
                 biased;
-                signal = signals.next() => self.hear(signal),
-                notice = notice(&mut self.leash) => match notice {
-                    Some(notice) => self.noticed(notice),
-                    None => self.replace_watchdog().await,
-                },
                 () = lost.cancelled(), if !self.lost => self.lose(),
                 Ok(()) = until_us.changed(), if !self.lost => {
                     let times = Times::of(*until_us.borrow_and_update(), self.ttl_us);
                     self.set(times);
                 }
+                notice = notice(&mut self.leash) => match notice {
+                    Some(notice) => self.noticed(notice),
+                    None => self.replace_watchdog().await,
+                },
+                signal = signals.next() => self.hear(signal),
                 () = alarm => {}
             }
         }
-        let left_behind = !self.group.is_empty();
+        let left_behind = !self.is_over();
         self.tidy_up().await;
-        Ran { status: self.status, lost: self.lost, asked_to_end: self.asked_to_end, left_behind }
+        match self.status {
+            Some(status) if !self.lost => Ran::Ended { status },
+            _ => Ran::Lost { left_behind, asked_to_end: self.asked_to_end.is_some() },
+        }
     }
 
     async fn never_started(mut self) -> Ran {
         self.group.kill();
         self.tidy_up().await;
-        Ran { status: None, lost: self.lost, asked_to_end: self.asked_to_end, left_behind: false }
+        Ran::NotStarted { asked_to_end: self.asked_to_end }
     }
 
     async fn tidy_up(&mut self) {
@@ -197,11 +211,11 @@ impl Running<'_> {
     /// The clock comes first, whatever woke us. The watchdog has most likely done all this already.
     fn look(&mut self) {
         let now_us = self.clock.now_us();
-        if self.killed || self.is_over() {
+        if self.killed_us.is_some() || self.is_over() {
             return;
         }
         if now_us >= self.times.kill_us {
-            self.killed = true;
+            self.killed_us = Some(now_us);
             self.lost = true;
             self.group.kill();
         } else if !self.terminated && now_us >= self.own_term_us() {
@@ -226,10 +240,10 @@ impl Running<'_> {
     }
 
     fn wake_us(&self) -> u64 {
-        let due_us = match (self.killed, self.terminated) {
-            (true, _) => u64::MAX,
-            (false, true) => self.times.kill_us,
-            (false, false) => self.own_term_us(),
+        let due_us = match (self.killed_us, self.terminated) {
+            (Some(_), _) => self.give_up_us(),
+            (None, true) => self.times.kill_us,
+            (None, false) => self.own_term_us(),
         };
         let look_us = match self.status {
             Some(_) => self.clock.now_us() + LOOK_EVERY_US,
@@ -238,9 +252,9 @@ impl Running<'_> {
         due_us.min(look_us)
     }
 
-    /// What does not die of SIGKILL is not waited for beyond the TTL: the lock is lost anyhow.
-    fn gives_up(&self) -> bool {
-        self.killed && self.clock.now_us() >= self.times.kill_us.saturating_add(self.ttl_us / 4)
+    /// What does not die of SIGKILL is waited for until the TTL is over, and no longer: the lock is lost anyhow.
+    fn give_up_us(&self) -> u64 {
+        self.killed_us.map_or(u64::MAX, |killed_us| killed_us.max(self.times.kill_us) + self.ttl_us / 4)
     }
 
     fn lose(&mut self) {
@@ -250,7 +264,7 @@ impl Running<'_> {
     }
 
     fn set(&mut self, times: Times) {
-        if self.terminated || self.killed {
+        if self.terminated || self.killed_us.is_some() {
             return;
         }
         self.times = times;
@@ -264,17 +278,21 @@ impl Running<'_> {
             Notice::Ready | Notice::Guarding => {}
             // It may have acted at the very moment when a renewal was confirmed: there is no way back.
             Notice::Terminated => (self.terminated, self.lost) = (true, true),
-            Notice::Killed => (self.killed, self.lost) = (true, true),
+            Notice::Killed => {
+                self.lost = true;
+                self.killed_us.get_or_insert(self.clock.now_us());
+            }
         }
     }
 
     fn hear(&mut self, signal: Signal) {
-        if signals::ends(signal) {
+        if signals::stops(signal) {
             self.asked_to_end = Some(signal);
         }
         match signal {
             Signal::CHILD => {}
             Signal::CONT => self.resume(),
+            Signal::TERM if !self.is_over() => self.group.terminate(),
             signal if !self.is_over() => self.group.signal(signal),
             _ => {}
         }
@@ -292,6 +310,8 @@ impl Running<'_> {
                     self.status = Some(shell_status(status));
                     // Whether it ended before its time or because of it cannot be told any more.
                     self.lost |= self.clock.now_us() >= self.times.term_us;
+                    // Nobody else would ever continue what it left behind stopped.
+                    self.group.signal(Signal::CONT);
                 }
             }
         }
@@ -313,11 +333,11 @@ impl Running<'_> {
         }
         if !self.lost {
             let left_us = self.times.term_us.saturating_sub(self.clock.now_us());
-            eprintln!(
-                "leasehold: {} is not renewed while we are stopped: its command is ended in {} s unless continued",
+            say(format_args!(
+                "{} is not renewed while we are stopped: its command is ended in {} s unless continued",
                 self.lock,
                 left_us / 1_000_000
-            );
+            ));
         }
         signals::stop();
         self.resume();
@@ -326,7 +346,7 @@ impl Running<'_> {
     /// Goes on with the command after a stop, unless its time has come meanwhile.
     fn resume(&mut self) {
         self.look();
-        if self.killed || self.is_over() {
+        if self.killed_us.is_some() || self.is_over() {
             return;
         }
         if let Some(terminal) = &self.terminal {
@@ -351,9 +371,9 @@ impl Running<'_> {
         match leash {
             Ok(leash) => self.leash = Some(leash),
             Err(error) => {
-                eprintln!(
-                    "leasehold: ending the command: its watchdog was killed and cannot be replaced: {error}"
-                );
+                say(format_args!(
+                    "ending the command: its watchdog was killed and cannot be replaced: {error}"
+                ));
                 self.lose();
             }
         }

@@ -67,9 +67,14 @@ impl Signals {
     }
 }
 
-/// Whether it asks a process to end.
+/// Whether it ends somebody who only waits.
 pub fn ends(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal)
+}
+
+/// Whether it asks a command to end for good. The others may mean anything to it.
+pub fn stops(signal: Signal) -> bool {
+    [Signal::TERM, Signal::INT].contains(&signal)
 }
 
 /// Stops this process, as Ctrl-Z stops others; returns when it was continued. SIGTSTP itself is passed on, so another of the

@@ -12,10 +12,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use nix::sys::signal::SigSet;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+
+use super::say;
 
 /// As shells have it.
 const NOT_RUNNABLE: u8 = 126;
@@ -28,18 +31,22 @@ pub fn run(mut command: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Some(stdin)) => stdin,
         Ok(None) => return ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("leasehold: cannot start {}: {error}", program.display());
+            say(format_args!("cannot start {}: {error}", program.display()));
             return ExitCode::from(NOT_RUNNABLE);
         }
     };
     let error = Command::new(&program).args(command).stdin(stdin).exec();
+    // SIGPIPE has its default effect again, for the command; it must not change the status.
+    let mut pipe = SigSet::empty();
+    pipe.add(nix::sys::signal::Signal::SIGPIPE);
+    let _ = pipe.thread_block();
     match error.kind() {
         io::ErrorKind::NotFound => {
-            eprintln!("leasehold: {}: command not found", program.display());
+            say(format_args!("{}: command not found", program.display()));
             ExitCode::from(NOT_FOUND)
         }
         _ => {
-            eprintln!("leasehold: cannot run {}: {error}", program.display());
+            say(format_args!("cannot run {}: {error}", program.display()));
             ExitCode::from(NOT_RUNNABLE)
         }
     }

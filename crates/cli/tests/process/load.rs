@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::credentials::{TOKEN, certify, write_private};
 use crate::program::{PATIENCE, Place, Server, leasehold, run, stderr, stdout};
+use crate::terminal::open_terminal;
 
 const PROTOCOLS: [&str; 3] = ["http", "grpc", "stream"];
 
@@ -127,6 +128,23 @@ fn people_get_figures_bars_and_a_picture() {
     let picture = fs::read_to_string(plot).unwrap();
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
     assert!(picture.contains("<polyline") && picture.contains("4 clients over a gRPC stream, 4 locks"));
+}
+
+#[test]
+fn progress_is_for_whoever_sits_at_the_terminal() {
+    let place = Place::new();
+    let server = place.serve();
+    let (mut terminal, inside) = open_terminal();
+    let mut command = leasehold();
+    command.args(["load", "--server", &url(&server), "--clients", "2", "--duration", "1s", "--json"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(inside).spawn().unwrap();
+    drop(command);
+    let mut shown = Vec::new();
+    let _ = terminal.read_to_end(&mut shown);
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("of 1s") && shown.contains("cycles a second"), "{shown:?}");
+    assert!(shown.ends_with("\r\x1b[K"), "nothing is left of it: {shown:?}");
+    assert_sound(&told(&child.wait_with_output().unwrap()));
 }
 
 #[test]

@@ -11,19 +11,25 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use crate::asking::told;
 use crate::program::{Place, Server, leasehold, stdout};
 
-/// What a command shows on a terminal.
-fn on_a_terminal(server: &Server, command: &mut Command) -> String {
+/// A terminal: the side of whoever sits at it, and the side of a command.
+pub fn open_terminal() -> (File, OwnedFd) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let name = ptsname(&terminal, Vec::new()).unwrap();
-    let inside: OwnedFd = open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let inside = open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (File::from(terminal), inside)
+}
+
+/// What a command shows on a terminal.
+fn on_a_terminal(server: &Server, command: &mut Command) -> String {
+    let (mut terminal, inside) = open_terminal();
     let mut child =
         server.environment(command).env("TERM", "xterm").stdin(Stdio::null()).stdout(inside).spawn().unwrap();
     // The command still holds our end of it open; a terminal that nobody holds reads as an error.
     drop(std::mem::replace(command, leasehold()));
     let mut shown = Vec::new();
-    let _ = File::from(terminal).read_to_end(&mut shown);
+    let _ = terminal.read_to_end(&mut shown);
     assert!(child.wait().unwrap().success());
     String::from_utf8(shown).unwrap()
 }

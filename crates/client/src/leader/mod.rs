@@ -171,7 +171,7 @@ impl Leader {
             // To resign is to hand over at once; one that was lost is given back all the same, because it has stopped.
             let released = reign.0.release().await;
             if let Err(error) = released
-                && !matches!(error, Error::Ended(_) | Error::ServerUnavailable(_))
+                && !matches!(error, Error::Ended(_) | Error::NotFound { .. } | Error::ServerUnavailable(_))
             {
                 return Err(error);
             }

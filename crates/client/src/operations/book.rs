@@ -13,11 +13,11 @@ use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::oneshot;
 
-pub(super) use self::trouble::{Verdict, silence};
+pub(super) use self::trouble::Verdict;
 use super::Answered;
 use super::entry::{Entry, Lane, Next, Place, Stance};
 use super::mark::{Mark, Marks};
-use super::reply::Reply;
+use super::reply::{Begins, Reply};
 use crate::error::Error;
 use crate::random::Random;
 use crate::refusal::{self, Again};
@@ -29,8 +29,6 @@ use crate::wire::{Failed, Trouble};
 const GROUP_BYTES: usize = 60 * 1024;
 /// Operations that may be in flight before the server has said how many.
 const IN_FLIGHT_UNKNOWN: usize = 1;
-/// How often it is tried to take an operation back.
-const RECALL_ATTEMPTS: u32 = 10;
 
 /// Everything that one client id has open.
 pub(super) struct Book {
@@ -43,6 +41,8 @@ pub(super) struct Book {
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
     lanes: [VecDeque<u64>; 2],
     in_flight: [usize; 2],
+    /// What is over here, while the server still has it in flight on this stream.
+    adrift: BTreeMap<u64, (Lane, Begins)>,
     in_flight_max: Option<usize>,
     marks: Marks,
     /// Streams are counted from 1.
@@ -50,6 +50,9 @@ pub(super) struct Book {
     stream: Option<Stream>,
     /// When the next stream may be opened.
     reopen_us: u64,
+    /// When the last stream fell, and how many have fallen one right after the other.
+    fell_us: Option<u64>,
+    falls: u32,
     /// Somebody wants to know whether there is a server.
     greeters: Vec<oneshot::Sender<Result<(), Failed>>>,
     /// Nothing needs to be looked at before this.
@@ -61,10 +64,12 @@ pub(super) struct Book {
 
 /// The stream that is there or being opened.
 struct Stream {
-    hello_said: bool,
+    hello_us: Option<u64>,
     /// When the server took it; how long that may take is the wire's business.
     opened_us: Option<u64>,
     welcome: bool,
+    /// How long the server took for its welcome: so long an answer may take, and nothing is wrong.
+    welcomed_in_us: u64,
     heard_us: u64,
 }
 
@@ -109,11 +114,14 @@ impl Book {
             open: BTreeMap::new(),
             lanes: Default::default(),
             in_flight: [0; 2],
+            adrift: BTreeMap::new(),
             in_flight_max: None,
             marks: Marks::default(),
             streams: 0,
             stream: None,
             reopen_us: 0,
+            fell_us: None,
+            falls: 0,
             greeters: Vec::new(),
             due_us: u64::MAX,
             doubted_since_us: None,
@@ -186,7 +194,13 @@ impl Book {
     /// A stream is being opened. Gives its number.
     pub fn begin_stream(&mut self, now_us: u64) -> u64 {
         self.streams += 1;
-        self.stream = Some(Stream { hello_said: false, opened_us: None, welcome: false, heard_us: now_us });
+        self.stream = Some(Stream {
+            hello_us: None,
+            opened_us: None,
+            welcome: false,
+            welcomed_in_us: 0,
+            heard_us: now_us,
+        });
         self.queue_where(|place| match place {
             Place::Queued => true,
             Place::Cut { until_us } | Place::Refused { until_us } => until_us <= now_us,
@@ -223,14 +237,16 @@ impl Book {
         }
     }
 
-    /// The next group for this stream, if there is anything to send; its operations are stamped with this time. Gives none
-    /// and true when the stream is over.
-    pub fn take_group(&mut self, stream: u64, now_us: u64) -> (Option<v1::OperationGroup>, bool) {
-        let Some(current) = self.stream.as_mut().filter(|_| stream == self.streams) else {
-            return (None, true);
-        };
+    /// Whether this stream is over, and nothing more is to be sent on it.
+    pub fn is_over(&self, stream: u64) -> bool {
+        self.stream.is_none() || stream != self.streams
+    }
+
+    /// The next group for the stream that is there, if there is anything to send; its operations are stamped with this time.
+    pub fn take_group(&mut self, now_us: u64) -> Option<v1::OperationGroup> {
+        let current = self.stream.as_mut()?;
         let mut operations = Vec::new();
-        if !std::mem::replace(&mut current.hello_said, true) {
+        if current.hello_us.replace(current.hello_us.unwrap_or(now_us)).is_none() {
             let hello = v1::Hello { client_id: self.client_id.clone() };
             operations.push(v1::Operation { number: 0, what: Some(What::Hello(hello)) });
         }
@@ -239,11 +255,11 @@ impl Book {
             self.take_lane(lane, now_us, &mut room, &mut operations);
         }
         if operations.is_empty() {
-            return (None, false);
+            return None;
         }
         let mark = self.marks.say(self.open.len(), self.open.keys().copied());
         let Mark { answered_through, open } = mark.unwrap_or(Mark { answered_through: 0, open: Vec::new() });
-        (Some(v1::OperationGroup { operations, answered_through, open }), false)
+        Some(v1::OperationGroup { operations, answered_through, open })
     }
 
     fn take_lane(&mut self, lane: Lane, now_us: u64, room: &mut usize, into: &mut Vec<v1::Operation>) {
@@ -280,7 +296,7 @@ impl Book {
         }
         for v1::Outcome { number, what } in group.outcomes {
             match what {
-                Some(Told::Welcome(welcome)) => self.welcome(&welcome, effects),
+                Some(Told::Welcome(welcome)) => self.welcome(&welcome, now_us, effects),
                 Some(Told::Ended(ended)) => effects.ended.push(ended),
                 Some(Told::Queued(queued)) => {
                     let entry = self.open.get(&number);
@@ -295,26 +311,27 @@ impl Book {
         self.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    fn welcome(&mut self, welcome: &v1::Welcome, effects: &mut Effects) {
+    fn welcome(&mut self, welcome: &v1::Welcome, now_us: u64, effects: &mut Effects) {
         self.in_flight_max = Some(usize::try_from(welcome.in_flight_max).unwrap_or(usize::MAX).max(1));
         if let Some(stream) = &mut self.stream {
             stream.welcome = true;
+            stream.welcomed_in_us = stream.hello_us.map_or(0, |hello_us| now_us.saturating_sub(hello_us));
         }
-        self.reopen_us = 0;
         // Whoever only waited for a connection has one.
         self.queue_where(|place| matches!(place, Place::Cut { .. }));
         effects.greetings.extend(self.greeters.drain(..).map(|to| Delivery { to, what: Ok(()) }));
     }
 
     fn answer(&mut self, number: u64, told: Told, now_us: u64, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
+        let Some(entry) = self.open.get_mut(&number) else { return self.end_drift(number, told) };
         if std::mem::take(&mut entry.in_flight) {
             self.in_flight[entry.lane as usize] -= 1;
         }
         if entry.place == Place::Recalled {
             return;
         }
-        let sent_us = entry.first_us.unwrap_or(now_us);
+        // Nobody can have answered what was not sent: there would be no time to count from.
+        let Some(sent_us) = entry.first_us else { return };
         let refusal = match told {
             Told::Error(refusal) => refusal,
             told => {
@@ -326,6 +343,16 @@ impl Book {
             // The server's longest wait is over, the caller's is not.
             entry.refused(now_us, Duration::ZERO, self.random.number());
             return self.look_again(number);
+        }
+        if entry.is_displaced(&refusal) {
+            // What was sent on a stream that is over has arrived late, and is taken for the newer attempt: this one goes
+            // back to its place.
+            entry.uncertain = true;
+            let error = entry.unavailable(&self.server, Trouble::Broken(refusal.detail));
+            return match entry.refused(now_us, Duration::ZERO, self.random.number()) {
+                Next::Over => self.give_up(number, error, effects),
+                Next::On => self.look_again(number),
+            };
         }
         let (after, error) = match refusal::again(&refusal) {
             None => {
@@ -363,37 +390,59 @@ impl Book {
         }
     }
 
-    /// An answer that nobody waits for may have begun something.
+    /// An answer that nobody waits for may have begun something, which is taken back.
     fn tidy_up(&mut self, number: u64, told: &Told) {
-        let unwanted = self.open.get(&number).is_some_and(|entry| matches!(entry.stance, Stance::Given));
-        if unwanted && let Told::Session(session) = told {
-            let session_id = session.session_id.clone();
-            let close = What::CloseSession(v1::CloseSessionRequest { session_id });
-            self.ask(Entry::new(close, 0, Stance::Policy(self.policy)));
+        let unwanted = self.open.get(&number).filter(|entry| matches!(entry.stance, Stance::Given));
+        if let Some(undo) = unwanted.and_then(|entry| entry.begins().undo(told.clone())) {
+            self.ask(Entry::in_background(undo, self.policy));
         }
+    }
+
+    /// A late answer to what has been over for long: there is room for another, and nobody needs what it has begun.
+    fn end_drift(&mut self, number: u64, told: Told) {
+        let Some((lane, begins)) = self.adrift.remove(&number) else { return };
+        self.in_flight[lane as usize] -= 1;
+        if let Some(undo) = begins.undo(told) {
+            self.ask(Entry::in_background(undo, self.policy));
+        }
+    }
+
+    /// A number is over: it is not sent again.
+    fn take_out(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.open.remove(&number)?;
+        self.marks.answered(number);
+        if entry.in_flight {
+            self.adrift.insert(number, (entry.lane, entry.begins()));
+        }
+        Some(entry)
     }
 
     /// An operation is over, and its number with it.
     fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
-        let Some(mut entry) = self.open.remove(&number) else { return };
-        self.marks.answered(number);
+        let Some(mut entry) = self.take_out(number) else { return };
         if let What::Cancel(recalled) = entry.what {
-            // Nothing comes of it any more, and it is not sent again.
-            if self.open.remove(&recalled).is_some() {
-                self.marks.answered(recalled);
-            }
+            // Nothing comes of it any more.
+            self.take_out(recalled);
         }
         effects.answers.extend(entry.reply(outcome));
     }
 
-    /// An operation was tried often enough. What it may have begun is taken back.
+    /// An operation was tried often enough. What it may have begun is taken back; what was to end is tried on.
     fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(&number) else { return };
-        effects.answers.extend(entry.reply(Err(error.clone())));
-        match entry.uncertain && matches!(entry.what, What::Acquire(_)) {
-            true => self.recall(number),
-            false => self.end(number, Err(error), effects),
+        let reply = entry.reply(Err(error.clone()));
+        let wanted = reply.is_some();
+        effects.answers.extend(reply);
+        match &entry.what {
+            What::Acquire(_) if entry.uncertain => return self.recall(number),
+            // Whoever asked for an end has let go, and there is no asking again.
+            What::Release(_) | What::CloseSession(_) if wanted => {
+                let again = Entry::in_background(entry.what.clone(), self.policy);
+                self.ask(again);
+            }
+            _ => {}
         }
+        self.end(number, Err(error), effects);
     }
 
     /// Nobody waits for this one any more.
@@ -403,10 +452,7 @@ impl Book {
         match entry.what {
             What::Acquire(_) if entry.in_flight || entry.uncertain => self.recall(number),
             _ if entry.in_flight => entry.stance = Stance::Given,
-            _ => {
-                self.open.remove(&number);
-                self.marks.answered(number);
-            }
+            _ => drop(self.take_out(number)),
         }
     }
 
@@ -415,8 +461,7 @@ impl Book {
         if let Some(entry) = self.open.get_mut(&number) {
             entry.place = Place::Recalled;
             entry.stance = Stance::Given;
-            let policy = RetryPolicy { attempts: RECALL_ATTEMPTS, ..self.policy };
-            self.ask(Entry::new(What::Cancel(number), 0, Stance::Policy(policy)));
+            self.ask(Entry::in_background(What::Cancel(number), self.policy));
         }
     }
 }

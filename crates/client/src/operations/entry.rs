@@ -18,6 +18,8 @@ use crate::wire::Trouble;
 const WAIT_MAX_US: u64 = 3_600_000_000;
 /// Who waits longer says so again some time before that is over.
 const WAIT_AGAIN_US: u64 = 3_000_000_000;
+/// An operation's number, and its own head in a group.
+const HEAD_BYTES: usize = 16;
 /// No attempt is given less time.
 const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
@@ -69,6 +71,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub what: What,
+    /// What it takes of a group.
     pub bytes: usize,
     pub lane: Lane,
     pub stance: Stance,
@@ -94,11 +97,11 @@ pub(super) enum Next {
 }
 
 impl Entry {
-    pub fn new(what: What, bytes: usize, stance: Stance) -> Entry {
+    pub fn new(what: What, stance: Stance) -> Entry {
         Entry {
             lane: lane(&what),
+            bytes: what.encoded_len() + HEAD_BYTES,
             what,
-            bytes,
             stance,
             place: Place::Queued,
             attempts: 0,
@@ -108,6 +111,12 @@ impl Entry {
             answer: None,
             position: None,
         }
+    }
+
+    /// One that nobody waits for: it is tried for far longer than somebody would wait.
+    pub fn in_background(what: What, policy: RetryPolicy) -> Entry {
+        let attempts = policy.attempts.max(BACKGROUND_ATTEMPTS);
+        Entry::new(what, Stance::Policy(RetryPolicy { attempts, ..policy }))
     }
 
     /// The message for this sending, with the wait that is left.
@@ -142,7 +151,7 @@ impl Entry {
         let until_us = match self.stance {
             Stance::Once | Stance::Given => return Next::Over,
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
-            Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, None, chance)),
+            Stance::Policy(policy) => later(now_us, policy.pause(self.attempts, None, chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
             Stance::InLine { .. } => return_us,
         };
@@ -156,7 +165,7 @@ impl Entry {
         let until_us = match self.stance {
             Stance::Once | Stance::Given => return Next::Over,
             Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
-            Stance::Policy(policy) => now_us + us(policy.pause(self.attempts, Some(after), chance)),
+            Stance::Policy(policy) => later(now_us, policy.pause(self.attempts, Some(after), chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
             Stance::InLine { .. } => now_us + us(after).clamp(return_us(chance), RETURN_MAX_US),
         };
@@ -179,6 +188,11 @@ impl Entry {
             }
             _ => false,
         }
+    }
+
+    /// Whether it was told that another attempt of it stands in line now. Nobody but us takes it back.
+    pub fn is_displaced(&self, refusal: &v1::Error) -> bool {
+        matches!(self.stance, Stance::InLine { .. }) && refusal.code == "cancelled"
     }
 
     /// Its stream is over.
@@ -225,8 +239,14 @@ impl Entry {
     }
 }
 
+/// How often it is tried to end something that nobody waits for: with the usual pauses, for about ten minutes.
+const BACKGROUND_ATTEMPTS: u32 = 40;
 /// How long after its end a wait is still expected to be answered.
 const GRACE_US: u64 = 2_000_000;
+
+fn later(now_us: u64, pause: Duration) -> u64 {
+    now_us.saturating_add(us(pause))
+}
 
 /// How long after an attempt in vain those in line come back.
 pub(super) fn return_us(chance: u64) -> u64 {

@@ -1,6 +1,9 @@
 //! One client id and its stream: a task that opens it when there is something to send, listens, looks at the clock, and opens
 //! it anew when it breaks. What is decided is the book's; this only carries it out.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,8 +17,8 @@ use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
 use super::Answered;
-use super::book::{Book, Delivery, Effects, Step, Verdict, silence};
-use super::entry::{Entry, Stance};
+use super::book::{Book, Delivery, Effects, Step, Verdict};
+use super::entry::Entry;
 use super::notices::Notices;
 use super::reply::Begins;
 use crate::clock::{Clock, Sleep};
@@ -176,7 +179,7 @@ impl Link {
 
     /// Takes back what was begun for somebody who has gone.
     fn undo(&self, what: What) {
-        self.ask(Entry::new(what, 0, Stance::Policy(self.policy)));
+        self.ask(Entry::in_background(what, self.policy));
     }
 
     /// Opens and attends streams until the link is closed and everything is answered.
@@ -225,7 +228,8 @@ impl Link {
             }
             Err(failed) => Some(failed),
         };
-        let failed = failed.unwrap_or_else(|| Failed::Trouble(silence(self.policy.attempt_timeout)));
+        let silent = || Failed::Trouble(Trouble::Silence("the connection has gone silent".into()));
+        let failed = failed.unwrap_or_else(silent);
         self.with_book(|book, now_us, effects| book.fell(failed, now_us, effects));
         self.outgoing.wake();
     }
@@ -275,6 +279,10 @@ impl Look {
         let kept = self.armed.take().filter(|(at_us, _)| *at_us <= due_us);
         let (at_us, sleep) = kept.unwrap_or_else(|| (due_us, link.clock.sleep_until(due_us)));
         link.armed_us.store(at_us, Ordering::Release);
+        // Whoever has put something earlier into the book before this was stored has compared it with an older alarm.
+        if link.book().due_us() < at_us {
+            return;
+        }
         let (_, sleep) = self.armed.insert((at_us, sleep));
         tokio::select! {
             biased;
@@ -311,19 +319,19 @@ impl Stream for Groups {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<v1::OperationGroup>> {
         let link = &self.link;
-        link.outgoing.register(cx.waker());
         let mut book = link.book();
+        if book.is_over(self.stream) {
+            // Whoever carries the next stream is the one to be woken now.
+            return Poll::Ready(None);
+        }
+        link.outgoing.register(cx.waker());
         // Read before anything is sent, so that nothing is stamped later than it was.
         let now_us = link.clock.now_us();
-        let (group, over) = book.take_group(self.stream, now_us);
+        let group = book.take_group(now_us);
         if book.due_us() < link.armed_us.load(Ordering::Acquire) {
             link.attendant.notify_one();
         }
-        match (group, over) {
-            (Some(group), _) => Poll::Ready(Some(group)),
-            (None, true) => Poll::Ready(None),
-            (None, false) => Poll::Pending,
-        }
+        group.map_or(Poll::Pending, |group| Poll::Ready(Some(group)))
     }
 }
 

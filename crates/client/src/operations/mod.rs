@@ -19,7 +19,6 @@ use std::task::{Context, Poll};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
-use prost::Message;
 use tokio::sync::{mpsc, watch};
 
 use self::entry::{Entry, Stance};
@@ -116,12 +115,10 @@ impl Operations {
         Asking::begin(&self.first(), entry(what, Stance::Once)?).await
     }
 
-    /// Asks in the background, by the client's policy. Never blocks, and needs no runtime.
+    /// Asks in the background, for far longer than somebody would wait: for what ends something. Never blocks, and needs no
+    /// runtime.
     pub fn later(&self, what: What) {
-        // One that is too long would not have been begun either.
-        if let Ok(entry) = entry(what, Stance::Policy(self.streams.policy)) {
-            self.first().ask(entry);
-        }
+        self.first().ask(Entry::in_background(what, self.streams.policy));
     }
 
     /// Stands in line until this time, or for as long as it takes; keeps its place when connections break. Dropped
@@ -130,8 +127,7 @@ impl Operations {
         let (position, positions) = watch::channel(None);
         let asking = entry(What::Acquire(acquire), Stance::InLine { until_us }).map(|mut entry| {
             entry.position = Some(position);
-            let link = self.with_room();
-            link.waiting.fetch_add(1, Ordering::Relaxed);
+            let link = self.take_room();
             Asking::begin(&link, entry)
         });
         InLine { asking, positions }
@@ -165,20 +161,18 @@ impl Operations {
         Arc::clone(&links[0])
     }
 
-    /// A link with room for one more in line. The first keeps half of its room for what does not wait.
-    fn with_room(&self) -> Arc<Link> {
+    /// A place on a link for one more in line, taken by this. The first keeps half of its room for what does not wait.
+    fn take_room(&self) -> Arc<Link> {
         let mut links = self.streams.links.write().unwrap_or_else(PoisonError::into_inner);
         let room = links[0].in_flight_max().map_or(WAITING_UNKNOWN, |most| most / 2);
         let has_room = |link: &&Arc<Link>| link.waiting.load(Ordering::Relaxed) < room.max(1);
         let found = links.iter().skip(usize::from(room == 0)).find(has_room);
-        match found {
-            Some(link) => Arc::clone(link),
-            None => {
-                let link = self.streams.new_link();
-                links.push(Arc::clone(&link));
-                link
-            }
+        let link = found.map_or_else(|| self.streams.new_link(), Arc::clone);
+        if found.is_none() {
+            links.push(Arc::clone(&link));
         }
+        link.waiting.fetch_add(1, Ordering::Relaxed);
+        link
     }
 }
 
@@ -192,17 +186,15 @@ impl Streams {
 }
 
 fn entry(what: What, stance: Stance) -> Result<Entry, Error> {
-    let operation = v1::Operation { number: u64::MAX, what: Some(what) };
-    // With the head of a field in a group.
-    let bytes = operation.encoded_len() + 4;
-    match operation.what {
-        Some(what) if bytes <= OPERATION_BYTES_MAX => Ok(Entry::new(what, bytes, stance)),
-        _ => Err(Error::Invalid {
+    let entry = Entry::new(what, stance);
+    match entry.bytes {
+        bytes if bytes > OPERATION_BYTES_MAX => Err(Error::Invalid {
             field: "request".into(),
             detail: format!(
                 "it is {bytes} bytes long; names, owners and metadata together are at most {OPERATION_BYTES_MAX}"
             ),
         }),
+        _ => Ok(entry),
     }
 }
 

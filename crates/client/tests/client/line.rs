@@ -1,5 +1,7 @@
 //! Standing in line: places are kept through broken connections, and given up when nobody wants them.
 
+use std::future::Future;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use leasehold_client::{Ask, Client, Error, Grant, Snapshot};
@@ -114,6 +116,21 @@ async fn who_gave_up_just_when_it_was_granted_gives_it_back() {
     until(&holder, "a", |snapshot| snapshot.holders.iter().any(|holder| holder.owner_id == "waiter")).await;
     waiting.abort();
     until(&holder, "a", |snapshot| !snapshot.is_held()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_nobody_looked_at_is_given_back() {
+    let server = Server::start();
+    let client = server.client("me").await;
+    for wait in [Duration::ZERO, Duration::MAX] {
+        let mut asking = Box::pin(client.acquire(Ask { wait, ..Ask::new("a") }));
+        let begun = std::future::poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx))).await;
+        assert!(begun.is_pending());
+        // Answers come in order here: when this one is there, so is the other.
+        until(&client, "a", Snapshot::is_held).await;
+        drop(asking);
+        until(&client, "a", |snapshot| !snapshot.is_held()).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

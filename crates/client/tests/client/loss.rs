@@ -128,6 +128,22 @@ async fn a_starved_runtime_sees_at_its_first_look_that_it_lost() {
     assert_eq!(ran, Err::<(), _>(LOST));
 }
 
+#[test]
+fn a_guard_that_outlives_its_runtime_is_lost_in_time_and_dropped_in_peace() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let ttl = Duration::from_secs(2);
+    let guard = runtime.block_on(async {
+        Lock::new(&server.client("holder").await, "deploy").lock(ttl, plain()).await.unwrap()
+    });
+    let signal = guard.lost();
+    drop(runtime);
+    std::thread::sleep(ttl / 2);
+    assert_eq!(guard.token(), Err(LOST));
+    assert!(signal.is_cancelled());
+    drop(guard);
+}
+
 #[tokio::test]
 async fn what_runs_under_the_lock_is_dropped_when_it_is_lost() {
     struct Work(Arc<OnceLock<Instant>>);

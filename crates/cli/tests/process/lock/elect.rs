@@ -133,3 +133,20 @@ fn a_follower_that_is_told_to_go_leaves_the_line() {
     leader.send(Signal::TERM);
     assert_eq!(leader.wait().0, Some(143));
 }
+
+/// SIGHUP means "read your settings again" to many: it is the command's, and no wish to end.
+#[test]
+fn only_sigterm_and_sigint_keep_it_from_standing_in_line_again() {
+    let place = Place::new();
+    let server = place.serve();
+    let story = place.path("story");
+    let script = format!("trap 'echo hup >>{0}' HUP; {1}", place.text("heard"), leading(&story));
+    let leader = Holder::start(&place, "leader", &mut elect(&server, &["boss", "--ttl", "3s"], &script));
+    let (_, token) = term(&story, 1);
+    leader.send(Signal::HUP);
+    lines(&place.path("heard"), 1);
+    server.client().expect(200, "DELETE", "/v1/locks/boss?reason=testing", None);
+    assert!(term(&story, 2).1 > token);
+    leader.send(Signal::TERM);
+    assert_eq!(leader.wait().0, Some(143));
+}

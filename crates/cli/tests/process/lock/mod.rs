@@ -15,3 +15,4 @@ mod signals;
 mod stopped;
 
 mod elect;
+mod terminal;

@@ -79,3 +79,18 @@ fn a_command_that_takes_its_time_to_end_keeps_its_lock_until_it_has() {
     std::fs::write(place.path("go"), "").unwrap();
     assert_eq!(holder.wait().0, Some(4));
 }
+
+/// Who is stopped cannot obey.
+#[test]
+fn a_stopped_command_is_woken_for_sigterm() {
+    let place = Place::new();
+    let server = place.serve();
+    let story = place.path("story");
+    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "10m"], &docile(&story)));
+    let pid = stage::lines(&story, 1)[0].parse().unwrap();
+    stage::send(pid, Signal::STOP);
+    until("it is stopped", || stage::state(pid) == Some('T'));
+    holder.send(Signal::TERM);
+    assert_eq!(holder.wait().0, Some(0));
+    assert_eq!(stage::lines(&story, 2)[1], "terminated");
+}

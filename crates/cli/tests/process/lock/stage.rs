@@ -72,6 +72,12 @@ pub fn children(parent: i32) -> Vec<i32> {
     listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
+/// The parent of a process.
+pub fn parent(pid: i32) -> i32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
+}
+
 /// What the system calls a process.
 pub fn name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()

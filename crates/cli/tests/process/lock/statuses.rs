@@ -80,3 +80,22 @@ fn the_lock_is_held_while_the_command_runs_and_no_longer() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(client.get_lock("a")["state"], "free");
 }
+
+/// As in `leasehold lock … 2>&1 | head -1`.
+#[test]
+fn that_nobody_reads_what_it_says_does_not_change_the_status() {
+    let place = Place::new();
+    let server = place.serve();
+    server.client().acquire("held", &serde_json::json!({"owner_id": "alice", "ttl_ms": 600_000}));
+    for (arguments, status) in [
+        (&["lock", "held", "--wait", "0s", "--", "true"][..], 75),
+        (&["lock", "a", "--", "no-such-command"], 127),
+        (&["lock", "held", "--wait", "1s", "--verbose", "--", "true"], 75),
+    ] {
+        let mut command = leasehold();
+        let mut child =
+            server.environment(command.args(arguments)).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(child.wait().unwrap().code(), Some(status), "{arguments:?}");
+    }
+}

@@ -97,9 +97,9 @@ fn everything_is_stopped_past_the_ttl_and_the_first_to_wake_ends_the_command() {
         stage::send(watchdog, Signal::STOP);
         holder.send(Signal::STOP);
         kill_process_group(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
-        until("they are stopped", || {
-            [watchdog, holder.pid(), pid].iter().all(|pid| state(*pid) == Some('T'))
-        });
+        // A shell that is just starting another program waits for that, which is stopped.
+        let is_stopped = |pid: i32| matches!(state(pid), Some('T' | 'D'));
+        until("they are stopped", || [watchdog, holder.pid(), pid].into_iter().all(is_stopped));
         let higher = next.granted();
         let done = std::fs::read_to_string(&ticks).unwrap();
 

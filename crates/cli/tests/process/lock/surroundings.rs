@@ -94,6 +94,17 @@ fn it_is_held_until_all_that_the_command_left_in_its_group_has_ended() {
     assert_eq!(server.client().get_lock("a")["state"], "free");
 }
 
+/// The system would do so for a group that nobody looks after.
+#[test]
+fn what_was_left_behind_stopped_is_continued() {
+    let place = Place::new();
+    let server = place.serve();
+    let script =
+        "sh -c 'kill -STOP $$; exit 1' & until grep -q 'State:.T' /proc/$!/status; do :; done; exit 6";
+    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a"], script));
+    assert_eq!(holder.wait().0, Some(6));
+}
+
 #[test]
 fn what_was_ignored_stays_ignored_and_nothing_else_is() {
     let place = Place::new();

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use leasehold_protocol::v1;
 
-use super::super::entry::{Next, Place, Stance, return_us};
-use super::{Book, Delivery, Effects};
+use super::super::entry::{Lane, Next, Place, Stance, return_us};
+use super::{Book, Delivery, Effects, Stream};
 use crate::refusal;
 use crate::wire::{Failed, Trouble};
 
-/// The least time between two attempts to open a stream.
+/// The least time between two attempts to open a stream, which is doubled a few times if they go on to fail.
 const REOPEN_MIN_US: u64 = 50_000;
+const REOPEN_DOUBLED_MAX: u32 = 3;
+/// A stream that fell so long after another is opened again at once.
+const GOOD_US: u64 = 250_000;
 
 /// What a look at the clock has shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,9 +34,12 @@ impl Book {
     pub fn fell(&mut self, failed: Failed, now_us: u64, effects: &mut Effects) {
         let welcome = self.stream.take().is_some_and(|stream| stream.welcome);
         self.in_flight = [0; 2];
+        self.adrift.clear();
         self.due_us = u64::MAX;
         self.doubted_since_us = None;
-        self.reopen_us = if welcome { now_us } else { now_us + REOPEN_MIN_US };
+        let before_us = self.fell_us.replace(now_us);
+        let at_once = welcome && before_us.is_none_or(|before_us| now_us >= before_us + GOOD_US);
+        self.reopen_us = now_us + self.reopen_pause_us(at_once);
         let greeted = self.greeters.drain(..).map(|to| Delivery { to, what: Err(failed.clone()) });
         effects.greetings.extend(greeted);
         let trouble = match failed {
@@ -44,13 +50,25 @@ impl Book {
             Failed::Refused(refusal) => return self.fail_all(&refusal, effects),
         };
         // Those in line come back together: each by itself would be one attempt after the other.
-        let pause_us = if welcome { 0 } else { return_us(self.random.number()) };
+        let pause_us = if at_once { 0 } else { return_us(self.random.number()) };
         let numbers: Vec<u64> = self.open.keys().copied().collect();
         for number in numbers {
             self.cut(number, &trouble, welcome, (now_us, now_us + pause_us), effects);
         }
         self.lanes.iter_mut().for_each(VecDeque::clear);
         self.trouble = Some(trouble);
+    }
+
+    /// How long to wait before the next stream: not at all for one that was good, else longer each time, and not as long as
+    /// all the others that lost the same server.
+    fn reopen_pause_us(&mut self, at_once: bool) -> u64 {
+        if at_once {
+            self.falls = 0;
+            return 0;
+        }
+        let pause_us = REOPEN_MIN_US << self.falls.min(REOPEN_DOUBLED_MAX);
+        self.falls += 1;
+        pause_us / 2 + self.random.up_to(pause_us / 2)
     }
 
     fn cut(
@@ -114,7 +132,9 @@ impl Book {
     pub fn check(&mut self, now_us: u64, effects: &mut Effects) -> Verdict {
         let doubted = self.doubted_since_us.take();
         let mut silent = match &self.stream {
-            Some(stream) if stream.welcome => doubted.is_some_and(|since_us| stream.heard_us <= since_us),
+            Some(stream) if stream.welcome => {
+                doubted.is_some_and(|since_us| stream.heard_us <= since_us) && self.is_late(stream, now_us)
+            }
             _ => now_us >= self.welcome_due_us(),
         };
         if now_us < self.due_us && !silent {
@@ -168,6 +188,18 @@ impl Book {
         Verdict::Good
     }
 
+    /// Whether something that keeps a lease alive goes unanswered for clearly longer than the way to the server and back.
+    /// (Who renews often may ask again while the answer is still on its way: a new connection would only take longer.)
+    fn is_late(&self, stream: &Stream, now_us: u64) -> bool {
+        let late_us = 2 * stream.welcomed_in_us;
+        self.open.values().any(|entry| match entry.place {
+            Place::Sent { at_us, .. } => {
+                entry.lane == Lane::Upkeep && at_us >= stream.heard_us && at_us + late_us <= now_us
+            }
+            _ => false,
+        })
+    }
+
     /// One has waited too long, though the stream is alive.
     fn overdue(&mut self, number: u64, now_us: u64, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(&number) else { return };
@@ -197,6 +229,6 @@ impl Book {
 }
 
 /// Nothing came back for this long.
-pub(in super::super) fn silence(waited: Duration) -> Trouble {
+fn silence(waited: Duration) -> Trouble {
     Trouble::Silence(format!("no answer within {} ms", waited.as_millis()))
 }

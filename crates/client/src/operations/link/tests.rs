@@ -1,0 +1,111 @@
+//! Who is woken, and when: the link by itself, without its task.
+
+use std::task::{Wake, Waker};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use leasehold_protocol::v1::operation::What;
+
+use super::super::entry::Stance;
+use super::*;
+use crate::boot_clock::BootClock;
+use crate::wire::{Call, CallAnswer};
+
+/// A way that leads nowhere.
+struct Nowhere;
+
+impl Wire for Nowhere {
+    fn server(&self) -> &str {
+        "nowhere"
+    }
+
+    fn converse(&self, _: crate::wire::Groups) -> BoxFuture<'_, Result<Conversation, Failed>> {
+        std::future::pending().boxed()
+    }
+
+    fn call(&self, _: Call) -> BoxFuture<'_, Result<CallAnswer, Failed>> {
+        std::future::pending().boxed()
+    }
+
+    fn watch(
+        &self,
+        _: v1::WatchRequest,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::Event, Failed>>, Failed>> {
+        std::future::pending().boxed()
+    }
+
+    fn distrust(&self, _: u64) {}
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn link() -> Arc<Link> {
+    let (random, notices) = (Random::from_seed(1), Arc::new(Notices::default()));
+    Link::new(Arc::new(Nowhere), Arc::new(BootClock), RetryPolicy::default(), random, notices)
+}
+
+fn stream(link: &Arc<Link>) -> Groups {
+    let stream = link.book().begin_stream(link.clock.now_us());
+    Groups { link: Arc::clone(link), stream }
+}
+
+fn looking() -> Entry {
+    let policy = RetryPolicy::default();
+    Entry::new(What::Get(v1::GetRequest::default()), Stance::Policy(policy))
+}
+
+/// Takes everything that is to be sent now; who carries it waits then.
+fn carry(groups: &mut Groups, woken: &Arc<Woken>) -> Vec<v1::OperationGroup> {
+    woken.0.store(false, Ordering::Relaxed);
+    let waker = Waker::from(Arc::clone(woken));
+    let mut cx = Context::from_waker(&waker);
+    let next = || match groups.poll_next_unpin(&mut cx) {
+        Poll::Ready(group) => group,
+        Poll::Pending => None,
+    };
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn a_stream_that_is_over_does_not_take_the_place_of_the_next_one() {
+    let link = link();
+    let (old, new) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+    let mut first = stream(&link);
+    assert_eq!(carry(&mut first, &old).len(), 1, "the hello");
+    let broken = Failed::Trouble(Trouble::Broken("cut".into()));
+    link.with_book(|book, now_us, effects| book.fell(broken, now_us, effects));
+    let mut second = stream(&link);
+    assert_eq!(carry(&mut second, &new).len(), 1);
+    // Whoever carried the old stream looks once more, late.
+    assert!(carry(&mut first, &old).is_empty());
+    link.ask(looking());
+    assert!(new.0.load(Ordering::Relaxed) && !old.0.load(Ordering::Relaxed));
+    assert_eq!(carry(&mut second, &new).len(), 1);
+}
+
+#[test]
+fn what_is_due_before_the_alarm_was_set_is_not_slept_through() {
+    let link = link();
+    let woken = Arc::new(Woken::default());
+    let mut groups = stream(&link);
+    carry(&mut groups, &woken);
+    // The task has read that nothing is due, and its last alarm has just gone off...
+    let due_us = link.book().due_us();
+    link.armed_us.store(link.clock.now_us(), Ordering::Relaxed);
+    // ...when something is sent that must be answered in time.
+    link.ask(looking());
+    assert_eq!(carry(&mut groups, &woken).len(), 1);
+    let earlier_us = link.book().due_us();
+    assert!(earlier_us < due_us);
+    let mut look = Look::default();
+    assert!(look.next(&link, due_us).now_or_never().is_some(), "it looks again");
+    assert!(look.next(&link, earlier_us).now_or_never().is_none(), "and then sleeps");
+}
