@@ -419,6 +419,20 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_taking_a_long_answer_is_left_alone() {
+        let places = places(PlaceLimits { answer_timeout: Duration::from_secs(20), ..PATIENT });
+        let [taking, standing] = [(); 2].map(|()| places.take(LOOPBACK).unwrap());
+        let mut answers = [&taking, &standing].map(|guest| guest.desk().request());
+        for (answer, guest) in answers.iter_mut().zip([&taking, &standing]) {
+            answer.answered();
+            guest.place.answers_since_ms.store(0, Ordering::Relaxed);
+        }
+        answers[0].progressed();
+        places.sweep();
+        assert_eq!([&taking, &standing].map(is_asked), [false, true]);
+    }
+
+    #[test]
     fn closing_asks_everybody_and_waits_for_them() {
         let places = places(PATIENT);
         let guest = places.take(LOOPBACK).unwrap();

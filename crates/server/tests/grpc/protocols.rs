@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::server::{PATIENCE, Server};
+use crate::server::{PATIENCE, Server, lease_headers};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -76,6 +76,47 @@ fn json_goes_over_http_2_too() {
         let (status, _, _) = send(&mut sender, Method::POST, at("/v1/locks/a/release"), Some(release)).await;
         assert_eq!(status, 200);
         assert_eq!(waiting.await.unwrap().0, 200);
+    });
+}
+
+#[test]
+fn files_go_over_http_2_too() {
+    let server = Server::start();
+    let lease = server.acquire("path:%2Fa", "w");
+    let url = format!("http://{}/v1/files/a", server.address);
+    let bytes: Bytes = (0..1 << 20).map(|place: u32| (place ^ (place >> 8)) as u8).collect();
+    let ask = async |sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>| {
+        let answer = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+        let (head, body) = answer.into_parts();
+        (head, body.collect().await.unwrap().to_bytes())
+    };
+    Runtime::new().unwrap().block_on(async {
+        let mut sender = connect(server.address).await;
+        // More than one window, and a body of the longest.
+        for offset in [0, bytes.len()] {
+            let mut put = Request::put(format!("{url}?offset={offset}"));
+            for (name, value) in lease_headers(&lease, "") {
+                put = put.header(name, value);
+            }
+            let (head, body) = ask(&mut sender, put.body(Full::from(bytes.clone())).unwrap()).await;
+            assert_eq!(head.status, 200, "{body:?}");
+        }
+        let (head, body) = ask(&mut sender, Request::head(&url).body(Full::default()).unwrap()).await;
+        assert_eq!((head.status.as_u16(), body.len()), (200, 0));
+        assert_eq!(head.headers["content-length"], (2 * bytes.len()).to_string());
+        assert_eq!(head.headers["leasehold-token"], lease["fencing_token"].to_string());
+        let (head, body) = ask(&mut sender, Request::get(&url).body(Full::default()).unwrap()).await;
+        assert_eq!(head.headers["content-length"], (2 * bytes.len()).to_string());
+        assert!(body == [&bytes[..], &bytes[..]].concat());
+        let ranged = Request::get(&url).header("range", "bytes=1048570-1048585");
+        let (head, body) = ask(&mut sender, ranged.body(Full::default()).unwrap()).await;
+        assert_eq!(
+            (head.status.as_u16(), &body[..]),
+            (206, &[&bytes[1_048_570..], &bytes[..10]].concat()[..])
+        );
+        assert_eq!(head.headers["content-range"], "bytes 1048570-1048585/2097152");
+        let missing = Request::head(format!("{url}/b")).body(Full::default()).unwrap();
+        assert_eq!(ask(&mut sender, missing).await.0.status, 404);
     });
 }
 
