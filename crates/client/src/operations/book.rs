@@ -214,7 +214,19 @@ impl Book {
         if let Some(stream) = &mut self.stream {
             stream.opened_us = Some(now_us);
         }
-        self.due_us = self.due_us.min(self.welcome_due_us());
+        // From now on attempts are waited for.
+        self.due_us = now_us;
+    }
+
+    /// Ends the stream if nothing is open. Gives whether it did.
+    pub fn finish_stream(&mut self) -> bool {
+        let finished = self.open.is_empty();
+        if finished {
+            self.stream = None;
+            self.in_flight = [0; 2];
+            self.adrift.clear();
+        }
+        finished
     }
 
     /// When the server should have welcomed us.

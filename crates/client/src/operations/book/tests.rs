@@ -335,6 +335,36 @@ fn a_stream_without_a_welcome_is_not_trusted() {
 }
 
 #[test]
+fn opening_a_stream_is_one_attempt_however_long_it_takes() {
+    let mut stage = Stage::new();
+    let (number, mut answer) = stage.ask_by_policy(acquire("a"));
+    stage.begin();
+    assert_eq!(stage.sent(), [number], "along with the hello");
+    stage.pass(3 * SECOND_US);
+    assert_eq!(stage.check(), Verdict::Good);
+    stage.fall(broken());
+    let pause_us = stage.pause_us();
+    stage.pass(pause_us);
+    stage.begin();
+    stage.sent();
+    stage.pass(SECOND_US);
+    stage.book.opened(stage.now_us);
+    assert_eq!(stage.check(), Verdict::Good);
+    stage.pass(SECOND_US);
+    assert_eq!(stage.check(), Verdict::Silent, "two seconds after it was sent");
+    for _ in 0..4 {
+        assert!(answer.try_recv().is_err());
+        stage.fall(broken());
+        stage.pass(60 * SECOND_US);
+        if answer.is_empty() {
+            stage.begin();
+            stage.sent();
+        }
+    }
+    assert_eq!(unavailable(&mut answer).attempts, 5);
+}
+
+#[test]
 fn a_doubt_counts_only_if_nothing_was_heard_since() {
     let mut stage = Stage::welcome(8);
     let (number, _answer) = stage.ask(What::Renew(v1::RenewRequest::default()), Stance::Once);
