@@ -23,6 +23,21 @@ use crate::wire::{Failed, Trouble, Wire};
 /// A client of one server. Clones are cheap, and share the connection and the streams on it.
 ///
 /// It belongs to the async runtime in which it was made: when that ends, so does the client.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), leasehold_client::Error> {
+/// use leasehold_client::{Ask, Client};
+///
+/// let client = Client::connect("http://127.0.0.1:7420").await?;
+/// let grant = client.acquire(Ask::new("deploy")).await?;
+/// println!("deploy is ours, with token {}", grant.fencing_token);
+/// client.release(&grant.claim()).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Its plain calls do one thing each and keep nothing alive. To hold something for as long as work takes, use a
+/// [`Lock`](crate::Lock), a [`Leader`](crate::Leader) or a [`Lease`](crate::Lease).
 #[derive(Clone)]
 pub struct Client {
     parts: Arc<Parts>,
@@ -160,6 +175,20 @@ fn may_pass(trouble: &Trouble) -> bool {
 }
 
 /// Makes a [`Client`].
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold_client::Client;
+///
+/// let client = Client::builder("https://locks.example:7420")
+///     .owner("worker-1@host7")
+///     .ca_pem(std::fs::read("authority.pem")?)
+///     .token(std::fs::read_to_string("token")?.trim())
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ClientBuilder {
     server: String,

@@ -146,8 +146,6 @@ fn find_trouble(error: &(dyn StdError + 'static)) -> Option<Trouble> {
     None
 }
 
-impl StdError for Trouble {}
-
 impl Service<Request<tonic::body::Body>> for Pipe {
     type Response = Response<Incoming>;
     type Error = Box<dyn StdError + Send + Sync>;

@@ -43,6 +43,8 @@ impl fmt::Display for Trouble {
     }
 }
 
+impl std::error::Error for Trouble {}
+
 /// Either the server's refusal, in its own words, or none.
 #[derive(Clone, Debug)]
 pub(crate) enum Failed {
@@ -89,7 +91,7 @@ pub(crate) enum CallAnswer {
     Acquire(v1::Lease),
 }
 
-/// A way to one server. Everything it does is bounded in time by the caller dropping the future.
+/// A way to one server. It gives up by itself what takes too long, but for calls that wait in line; dropping a future ends it.
 pub(crate) trait Wire: Send + Sync + 'static {
     /// The server's address, for people.
     fn server(&self) -> &str;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 pub(super) use self::trouble::Verdict;
 use super::Answered;
-use super::entry::{Entry, Lane, Next, Place, Stance};
+use super::entry::{Entry, Lane, Next, Place, Stance, background};
 use super::mark::{Mark, Marks};
 use super::reply::{Begins, Reply};
 use crate::error::Error;
@@ -214,7 +214,19 @@ impl Book {
         if let Some(stream) = &mut self.stream {
             stream.opened_us = Some(now_us);
         }
-        self.due_us = self.due_us.min(self.welcome_due_us());
+        // From now on attempts are waited for.
+        self.due_us = now_us;
+    }
+
+    /// Ends the stream if nothing is open. Gives whether it did.
+    pub fn finish_stream(&mut self) -> bool {
+        let finished = self.open.is_empty();
+        if finished {
+            self.stream = None;
+            self.in_flight = [0; 2];
+            self.adrift.clear();
+        }
+        finished
     }
 
     /// When the server should have welcomed us.
@@ -356,7 +368,12 @@ impl Book {
         }
         let (after, error) = match refusal::again(&refusal) {
             None => {
+                let unheard_of = entry.was_unheard_of(&refusal);
                 let error = refusal::error(refusal, entry.lock());
+                if unheard_of {
+                    effects.answers.extend(entry.reply(Err(error)));
+                    return self.recall(number);
+                }
                 return self.end(number, Err(error), effects);
             }
             Some(Again::Busy(after)) if !entry.uncertain => {
@@ -392,7 +409,7 @@ impl Book {
 
     /// An answer that nobody waits for may have begun something, which is taken back.
     fn tidy_up(&mut self, number: u64, told: &Told) {
-        let unwanted = self.open.get(&number).filter(|entry| matches!(entry.stance, Stance::Given));
+        let unwanted = self.open.get(&number).filter(|entry| entry.answer.is_none());
         if let Some(undo) = unwanted.and_then(|entry| entry.begins().undo(told.clone())) {
             self.ask(Entry::in_background(undo, self.policy));
         }
@@ -435,6 +452,12 @@ impl Book {
         effects.answers.extend(reply);
         match &entry.what {
             What::Acquire(_) if entry.uncertain => return self.recall(number),
+            // There is no taking back what has no name yet: it is asked for until it has one, and ended then.
+            What::OpenSession(_) if entry.uncertain && wanted => {
+                (entry.attempts, entry.stance) = (0, background(self.policy));
+                entry.place = Place::Queued;
+                return self.lanes[entry.lane as usize].push_back(number);
+            }
             // Whoever asked for an end has let go, and there is no asking again.
             What::Release(_) | What::CloseSession(_) if wanted => {
                 let again = Entry::in_background(entry.what.clone(), self.policy);
@@ -451,6 +474,9 @@ impl Book {
         entry.answer = None;
         match entry.what {
             What::Acquire(_) if entry.in_flight || entry.uncertain => self.recall(number),
+            What::OpenSession(_) if entry.in_flight || entry.uncertain => {
+                entry.stance = background(self.policy);
+            }
             _ if entry.in_flight => entry.stance = Stance::Given,
             _ => drop(self.take_out(number)),
         }

@@ -115,8 +115,7 @@ impl Entry {
 
     /// One that nobody waits for: it is tried for far longer than somebody would wait.
     pub fn in_background(what: What, policy: RetryPolicy) -> Entry {
-        let attempts = policy.attempts.max(BACKGROUND_ATTEMPTS);
-        Entry::new(what, Stance::Policy(RetryPolicy { attempts, ..policy }))
+        Entry::new(what, background(policy))
     }
 
     /// The message for this sending, with the wait that is left.
@@ -195,6 +194,11 @@ impl Entry {
         matches!(self.stance, Stance::InLine { .. }) && refusal.code == "cancelled"
     }
 
+    /// Whether it had been granted, and was broken before we heard of it: it stands until its deadline unless we take it back.
+    pub fn was_unheard_of(&self, refusal: &v1::Error) -> bool {
+        matches!(self.what, What::Acquire(_)) && refusal.code == "released"
+    }
+
     /// Its stream is over.
     pub fn settle_sent(&mut self) {
         self.uncertain |= self.in_flight;
@@ -241,6 +245,11 @@ impl Entry {
 
 /// How often it is tried to end something that nobody waits for: with the usual pauses, for about ten minutes.
 const BACKGROUND_ATTEMPTS: u32 = 40;
+/// How long something is tried that nobody waits for.
+pub(super) fn background(policy: RetryPolicy) -> Stance {
+    Stance::Policy(RetryPolicy { attempts: policy.attempts.max(BACKGROUND_ATTEMPTS), ..policy })
+}
+
 /// How long after its end a wait is still expected to be answered.
 const GRACE_US: u64 = 2_000_000;
 

@@ -44,6 +44,8 @@ pub(super) struct Link {
     armed_us: AtomicU64,
     /// Operations that stand in line here.
     pub waiting: AtomicUsize,
+    /// Whether it only serves those for whom another has no room: then it has a stream only while there are some.
+    spare: bool,
     /// Whether the link ends as soon as everything is answered.
     closing: AtomicBool,
     /// Whether the task has ended.
@@ -57,6 +59,7 @@ impl Link {
         policy: RetryPolicy,
         random: Random,
         notices: Arc<Notices>,
+        spare: bool,
     ) -> Arc<Link> {
         let book = Mutex::new(Book::new(wire.server(), policy, random));
         Arc::new(Link {
@@ -70,6 +73,7 @@ impl Link {
             calm: Notify::new(),
             armed_us: AtomicU64::new(u64::MAX),
             waiting: AtomicUsize::new(0),
+            spare,
             closing: AtomicBool::new(false),
             over: AtomicBool::new(false),
         })
@@ -150,6 +154,11 @@ impl Link {
         self.attendant.notify_one();
     }
 
+    /// Ends its stream if that has served its purpose.
+    fn has_finished(&self) -> bool {
+        (self.spare || self.closing.load(Ordering::Acquire)) && self.book().finish_stream()
+    }
+
     /// Changes the book, and then tells whoever is to be told.
     fn with_book<T>(&self, change: impl FnOnce(&mut Book, u64, &mut Effects) -> T) -> T {
         let mut effects = Effects::default();
@@ -184,7 +193,7 @@ impl Link {
 
     /// Opens and attends streams until the link is closed and everything is answered.
     pub async fn attend(self: Arc<Self>) {
-        let ending = Ending(Arc::clone(&self));
+        let last_words = LastWords(Arc::clone(&self));
         let mut look = Look::default();
         loop {
             let step = {
@@ -202,7 +211,7 @@ impl Link {
                 Step::Open => self.open(&mut look).await,
             }
         }
-        drop(ending);
+        drop(last_words);
     }
 
     /// One stream, from its opening to its end.
@@ -221,21 +230,22 @@ impl Link {
                 }
             }
         };
-        let failed = match opened {
+        let ending = match opened {
             Ok(conversation) => {
                 self.with_book(|book, now_us, _| book.opened(now_us));
                 self.listen(conversation, look).await
             }
-            Err(failed) => Some(failed),
+            Err(failed) => Ending::Failed(failed),
         };
-        let silent = || Failed::Trouble(Trouble::Silence("the connection has gone silent".into()));
-        let failed = failed.unwrap_or_else(silent);
-        self.with_book(|book, now_us, effects| book.fell(failed, now_us, effects));
+        if let Ending::Failed(failed) = ending {
+            self.with_book(|book, now_us, effects| book.fell(failed, now_us, effects));
+        }
+        // Whoever carries the groups sees that there are no more.
         self.outgoing.wake();
     }
 
-    /// Listens to a stream until it ends. Gives why, or none if it was silent.
-    async fn listen(self: &Arc<Self>, conversation: Conversation, look: &mut Look) -> Option<Failed> {
+    /// Listens to a stream until it ends. Gives why.
+    async fn listen(self: &Arc<Self>, conversation: Conversation, look: &mut Look) -> Ending {
         let Conversation { connection, mut told } = conversation;
         loop {
             let due_us = self.book().due_us();
@@ -246,22 +256,26 @@ impl Link {
                         if self.with_book(|book, now_us, effects| book.hear(group, now_us, effects)) {
                             self.outgoing.wake();
                         }
-                        if !self.closing.load(Ordering::Acquire) {
-                            continue;
+                        if self.has_finished() {
+                            return Ending::Finished;
                         }
+                        continue;
                     }
-                    Some(Err(failed)) => return Some(failed),
-                    None => return Some(Failed::Trouble(Trouble::Broken("the stream ended".into()))),
+                    Some(Err(failed)) => return Ending::Failed(failed),
+                    None => {
+                        return Ending::Failed(Failed::Trouble(Trouble::Broken("the stream ended".into())));
+                    }
                 },
                 () = look.next(self, due_us) => {}
             }
             if self.with_book(|book, now_us, effects| book.check(now_us, effects)) == Verdict::Silent {
                 self.wire.distrust(connection);
-                return None;
+                let silent = Trouble::Silence("the connection has gone silent".into());
+                return Ending::Failed(Failed::Trouble(silent));
             }
             self.outgoing.wake();
-            if self.closing.load(Ordering::Acquire) && self.book().is_empty() {
-                return Some(Failed::Trouble(Trouble::Broken("it is over".into())));
+            if self.has_finished() {
+                return Ending::Finished;
             }
         }
     }
@@ -294,10 +308,17 @@ impl Look {
     }
 }
 
-/// Whatever is open when the task ends, as when its runtime does, is told so.
-struct Ending(Arc<Link>);
+/// How a stream ended.
+enum Ending {
+    /// It had served its purpose.
+    Finished,
+    Failed(Failed),
+}
 
-impl Drop for Ending {
+/// Whatever is open when the task ends, as when its runtime does, is told so.
+struct LastWords(Arc<Link>);
+
+impl Drop for LastWords {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Release);
         self.0.with_book(|book, _, effects| book.close(&no_runtime(), effects));

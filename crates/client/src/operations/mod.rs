@@ -81,7 +81,7 @@ impl Operations {
         let notices = Arc::new(Notices::default());
         let links = RwLock::default();
         let streams = Streams { wire, clock, random, policy, runtime, notices, links };
-        let first = streams.new_link();
+        let first = streams.new_link(false);
         streams.links.write().unwrap_or_else(PoisonError::into_inner).push(first);
         Operations { streams: Arc::new(streams) }
     }
@@ -167,7 +167,7 @@ impl Operations {
         let room = links[0].in_flight_max().map_or(WAITING_UNKNOWN, |most| most / 2);
         let has_room = |link: &&Arc<Link>| link.waiting.load(Ordering::Relaxed) < room.max(1);
         let found = links.iter().skip(usize::from(room == 0)).find(has_room);
-        let link = found.map_or_else(|| self.streams.new_link(), Arc::clone);
+        let link = found.map_or_else(|| self.streams.new_link(true), Arc::clone);
         if found.is_none() {
             links.push(Arc::clone(&link));
         }
@@ -177,9 +177,10 @@ impl Operations {
 }
 
 impl Streams {
-    fn new_link(&self) -> Arc<Link> {
+    fn new_link(&self, spare: bool) -> Arc<Link> {
         let (wire, clock) = (Arc::clone(&self.wire), Arc::clone(&self.clock));
-        let link = Link::new(wire, clock, self.policy, self.random.clone(), Arc::clone(&self.notices));
+        let (random, notices) = (self.random.clone(), Arc::clone(&self.notices));
+        let link = Link::new(wire, clock, self.policy, random, notices, spare);
         self.runtime.spawn(Arc::clone(&link).attend());
         link
     }

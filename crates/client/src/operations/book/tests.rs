@@ -335,6 +335,36 @@ fn a_stream_without_a_welcome_is_not_trusted() {
 }
 
 #[test]
+fn opening_a_stream_is_one_attempt_however_long_it_takes() {
+    let mut stage = Stage::new();
+    let (number, mut answer) = stage.ask_by_policy(acquire("a"));
+    stage.begin();
+    assert_eq!(stage.sent(), [number], "along with the hello");
+    stage.pass(3 * SECOND_US);
+    assert_eq!(stage.check(), Verdict::Good);
+    stage.fall(broken());
+    let pause_us = stage.pause_us();
+    stage.pass(pause_us);
+    stage.begin();
+    stage.sent();
+    stage.pass(SECOND_US);
+    stage.book.opened(stage.now_us);
+    assert_eq!(stage.check(), Verdict::Good);
+    stage.pass(SECOND_US);
+    assert_eq!(stage.check(), Verdict::Silent, "two seconds after it was sent");
+    for _ in 0..4 {
+        assert!(answer.try_recv().is_err());
+        stage.fall(broken());
+        stage.pass(60 * SECOND_US);
+        if answer.is_empty() {
+            stage.begin();
+            stage.sent();
+        }
+    }
+    assert_eq!(unavailable(&mut answer).attempts, 5);
+}
+
+#[test]
 fn a_doubt_counts_only_if_nothing_was_heard_since() {
     let mut stage = Stage::welcome(8);
     let (number, _answer) = stage.ask(What::Renew(v1::RenewRequest::default()), Stance::Once);
@@ -539,10 +569,9 @@ fn an_answer_to_what_was_not_sent_is_none() {
 }
 
 #[test]
-fn a_late_answer_makes_room_and_leaves_nothing_behind() {
+fn a_late_answer_makes_room() {
     let mut stage = Stage::welcome(1);
-    let opening = What::OpenSession(v1::OpenSessionRequest::default());
-    let (slow, mut answer) = stage.ask_by_policy(opening);
+    let (slow, mut answer) = stage.ask_by_policy(What::Get(v1::GetRequest::default()));
     stage.sent();
     let (next, _answer) = stage.ask_by_policy(acquire("a"));
     for _ in 0..5 {
@@ -550,16 +579,37 @@ fn a_late_answer_makes_room_and_leaves_nothing_behind() {
         stage.hear(0, Told::Ended(v1::Ended::default()));
         assert_eq!(stage.check(), Verdict::Good);
     }
-    assert!(unavailable(&mut answer).may_have_happened);
+    assert!(matches!(failed(&mut answer), Error::ServerUnavailable(_)));
     assert!(stage.sent().is_empty(), "the server still has it");
-    let session = v1::Session { session_id: "secret".into(), ..Default::default() };
-    stage.hear(slow, Told::Session(session));
-    let group = stage.group().unwrap();
-    assert!(
-        matches!(&group.operations[0].what, Some(What::CloseSession(asked)) if asked.session_id == "secret"),
-        "{group:?}"
-    );
-    assert_eq!(group.operations[1].number, next);
+    stage.hear(slow, Told::Snapshot(v1::Snapshot::default()));
+    assert_eq!(stage.sent(), [next]);
+}
+
+#[test]
+fn a_session_that_may_be_open_for_nobody_is_asked_for_and_closed() {
+    let opening = || What::OpenSession(v1::OpenSessionRequest::default());
+    let mut stage = Stage::welcome(8);
+    let (dropped, _) = stage.ask_by_policy(opening());
+    let (given_up, mut answer) = stage.ask_by_policy(opening());
+    stage.sent();
+    stage.fall(broken());
+    stage.book.forget(dropped);
+    for _ in 0..10 {
+        let pause_us = stage.pause_us();
+        stage.pass(pause_us);
+        stage.begin();
+        stage.fall(broken());
+    }
+    assert!(unavailable(&mut answer).may_have_happened);
+    stage.pass(60 * SECOND_US);
+    assert_eq!(stage.open(8), [dropped, given_up]);
+    for (number, name) in [(dropped, "one"), (given_up, "two")] {
+        let session = v1::Session { session_id: name.into(), ..Default::default() };
+        stage.hear(number, Told::Session(session));
+        let group = stage.group().unwrap();
+        let closing = &group.operations[0].what;
+        assert!(matches!(closing, Some(What::CloseSession(asked)) if asked.session_id == name), "{group:?}");
+    }
 }
 
 #[test]
@@ -626,4 +676,17 @@ fn an_answer_may_take_as_long_as_the_welcome_did() {
     }
     stage.book.doubt(last_us.unwrap());
     assert_eq!(stage.check(), Verdict::Silent, "half a second is long enough");
+}
+
+#[test]
+fn what_was_broken_before_it_was_heard_of_is_taken_back() {
+    let mut stage = Stage::welcome(8);
+    let (number, mut answer) = stage.ask(acquire("a"), Stance::InLine { until_us: None });
+    stage.sent();
+    stage.fall(broken());
+    assert_eq!(stage.open(8), [number]);
+    stage.hear(number, refusal("released", 0));
+    assert_eq!(failed(&mut answer), Error::Ended(crate::error::Ended::Released));
+    let group = stage.group().unwrap();
+    assert!(matches!(group.operations[0].what, Some(What::Cancel(1))), "{group:?}");
 }

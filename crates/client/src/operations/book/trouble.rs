@@ -142,10 +142,13 @@ impl Book {
         }
         let heard_us = self.stream.as_ref().map_or(0, |stream| stream.heard_us);
         let welcome = self.stream.as_ref().is_some_and(|stream| stream.welcome);
+        let opened = self.stream.as_ref().is_some_and(|stream| stream.opened_us.is_some());
         let mut overdue = Vec::new();
         let mut due_us = self.welcome_due_us();
         for (number, entry) in &mut self.open {
             let look_us = match (entry.place, entry.stance) {
+                // Whether the stream is opened at all is the attempt.
+                (Place::Sent { .. }, Stance::Policy(_)) if !opened => u64::MAX,
                 (Place::Sent { at_us, due_us }, Stance::Policy(_)) if due_us <= now_us => {
                     silent |= heard_us <= at_us;
                     overdue.push(*number);
@@ -177,7 +180,7 @@ impl Book {
             due_us = due_us.min(look_us);
         }
         self.due_us = due_us;
-        if silent && self.stream.as_ref().is_some_and(|stream| stream.opened_us.is_some()) {
+        if silent && opened {
             // Whoever was sent is cut off with the stream, which counts as an attempt.
             return Verdict::Silent;
         }

@@ -49,7 +49,7 @@ impl Wake for Woken {
 
 fn link() -> Arc<Link> {
     let (random, notices) = (Random::from_seed(1), Arc::new(Notices::default()));
-    Link::new(Arc::new(Nowhere), Arc::new(BootClock), RetryPolicy::default(), random, notices)
+    Link::new(Arc::new(Nowhere), Arc::new(BootClock), RetryPolicy::default(), random, notices, false)
 }
 
 fn stream(link: &Arc<Link>) -> Groups {
