@@ -49,6 +49,11 @@ pub fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
+/// The same to one that may have ended meanwhile.
+pub fn send_if_there(pid: i32, signal: Signal) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+}
+
 /// A command for `sh -c` that writes its number and that of a child of its own to a file, and goes on until it is killed:
 /// neither of them ends for SIGTERM.
 pub fn stubborn(path: &Path) -> String {
