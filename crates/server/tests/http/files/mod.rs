@@ -8,6 +8,7 @@ mod reading;
 mod refusals;
 mod repeats;
 mod restart;
+mod slow;
 mod together;
 mod writing;
 

@@ -204,7 +204,7 @@ fn readers_that_stand_still_stop_neither_writers_nor_other_readers() {
     bytes.extend_from_slice(&b"more".repeat(5));
     bytes[..4].copy_from_slice(b"over");
     assert!(read(&server, "a") == bytes);
-    assert!(server.get("/metrics").text().lines().any(|line| line == "file_readers 20"));
+    until_readers(&server, 20);
     // Who goes on reading gets the file as long as it was.
     let mut rest = Vec::new();
     let mut slow = stalled.remove(0);
@@ -219,9 +219,16 @@ fn readers_that_stand_still_stop_neither_writers_nor_other_readers() {
     rest.drain(..head + 4);
     assert!(rest[4..] == bytes[4..rest.len()]);
     drop((stalled, slow));
+    until_readers(&server, 0);
+}
+
+/// Waits until there lies something ready for so many.
+fn until_readers(server: &Server, count: usize) {
+    let line = format!("file_readers {count}");
     let begun = std::time::Instant::now();
-    while !server.get("/metrics").text().lines().any(|line| line == "file_readers 0") {
-        assert!(begun.elapsed() < PATIENCE, "their room is given back");
+    while !server.get("/metrics").text().lines().any(|found| found == line) {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {line}");
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 

@@ -1,0 +1,93 @@
+//! Readers that stand still while others need the room: they are told so, and never given anything but the file's bytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_engine::{
+    Clock, DriverOptions, Engine, EngineOptions, Handle, MachineClock, Metrics, OpenFile, Replay,
+};
+use leasehold_journal::{Journal, MemoryJournal};
+use leasehold_server::files::{Readers, Reading};
+use leasehold_server::limits::{LONG_READ_PIECE_BYTES, READ_SLICE_BYTES};
+use leasehold_server::wire::file_forms::ChangeForm;
+use leasehold_server::wire::forms::{AcquireForm, ProofForm};
+use leasehold_state_machine::answer::{Answer, Refusal};
+use leasehold_state_machine::file::{FileName, Offset};
+use leasehold_state_machine::ids::HashKey;
+use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::words::Metadata;
+
+use super::pattern;
+use crate::server::PATIENCE;
+
+/// An engine without a door.
+fn engine() -> Handle {
+    let clock = MachineClock::new().unwrap();
+    let journal = MemoryJournal::new();
+    let options = EngineOptions {
+        founding_key: HashKey([1, 2]),
+        restored: None,
+        accept_clock: false,
+        batch_bytes_max: journal.batch_bytes_max(),
+        metrics: Arc::new(Metrics::default()),
+    };
+    let (engine, _) = Engine::recover(Replay::new(Limits::default()), clock.boot_id(), clock.read(), options);
+    leasehold_engine::start(engine, Box::new(journal), Arc::new(clock), DriverOptions::default()).unwrap()
+}
+
+/// A file with these bytes.
+async fn file(engine: &Handle, bytes: &[u8]) -> OpenFile {
+    let acquire = AcquireForm {
+        lock: "path:/a",
+        owner_id: "w",
+        ttl_ms: None,
+        mode: None,
+        wait_ms: None,
+        session_id: None,
+        request_id: None,
+        metadata: Metadata::default(),
+    };
+    let Ok(Answer::Lease(lease)) = engine.ask(acquire.command().unwrap()).await else { panic!("no lease") };
+    let proof = ProofForm {
+        lock: "path:/a",
+        owner_id: "w",
+        lease_id: &lease.lease.text(),
+        fencing_token: lease.token,
+    };
+    let change = ChangeForm { name: "a", proof, request_id: None }.judge().unwrap();
+    engine.ask(change.write(Offset::End, bytes)).await.unwrap();
+    engine.open_file(FileName::parse("a").unwrap()).await.unwrap()
+}
+
+#[test]
+fn who_stands_still_makes_room_and_is_told() {
+    let bytes = pattern(LONG_READ_PIECE_BYTES);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let test = async {
+        let engine = engine();
+        let file = file(&engine, &bytes).await;
+        // Room for two, of whom nobody is left alone.
+        let readers = Arc::new(Readers::new(2 * LONG_READ_PIECE_BYTES, Duration::ZERO));
+        let begin = || Reading::begin(&readers, file.clone(), 0, bytes.len() as u64);
+        let mut first = begin().await.unwrap();
+        let mut second = begin().await.unwrap();
+        assert_eq!(first.next().await.unwrap().unwrap(), bytes[..READ_SLICE_BYTES]);
+        // The second has not taken anything for longer.
+        let mut third = begin().await.unwrap();
+        assert!(matches!(second.next().await, Some(Err(Refusal::Busy { retry_ms: 1.., .. }))));
+        assert!(second.next().await.is_none(), "there is no more after a refusal");
+        for reading in [&mut first, &mut third] {
+            let from = usize::try_from(reading.next_byte()).unwrap();
+            let mut rest = Vec::new();
+            while let Some(slice) = reading.next().await {
+                rest.extend_from_slice(&slice.unwrap());
+            }
+            assert!(rest == bytes[from..]);
+        }
+        assert_eq!((readers.waiting(), readers.read_bytes_total()), (0, 2 * bytes.len() as u64));
+        engine.stop().await;
+        let after = begin().await.map(drop);
+        assert!(matches!(after, Err(Refusal::Unavailable { .. })), "{after:?}");
+    };
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() });
+}
