@@ -16,8 +16,8 @@ use crate::under_lease::Signals;
 /// left in its process group have ended. If the lock is lost, CMD is ended before anybody else can have it: SIGTERM after half
 /// of the TTL, SIGKILL after three quarters, also if this program itself was killed or stopped.
 ///
-/// CMD finds LEASEHOLD_LOCK, LEASEHOLD_LEASE_ID, LEASEHOLD_TOKEN, LEASEHOLD_OWNER and LEASEHOLD_SERVER in its environment.
-/// Signals are passed on to it. The exit status is CMD's own; 75 when the lock was not to be had in time, 76 when it was lost.
+/// CMD finds LEASEHOLD_LOCK, LEASEHOLD_LEASE_ID, LEASEHOLD_TOKEN, LEASEHOLD_OWNER, LEASEHOLD_SERVER and LEASEHOLD_TTL_MS in its
+/// environment. Signals are passed on to it. The exit status is CMD's own; 75 when the lock was not to be had in time, 76 when it was lost.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

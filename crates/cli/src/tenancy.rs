@@ -10,14 +10,13 @@ use clap::Args;
 use leasehold_client::{Client, Ended, Error, Guard, Lease, Lock, LockOptions, Ttl};
 use rustix::process::Signal;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::asking::{Asking, Owner};
 use crate::duration;
 use crate::paint::visible;
 use crate::status::{Failure, Status, of_io};
-use crate::under_lease::{self, Belief, Ran, Signals, Task};
+use crate::under_lease::{self, Ran, Signals, Task, us};
 
 /// How long to wait before saying that there is a wait.
 const SAY_AFTER: Duration = Duration::from_millis(500);
@@ -25,6 +24,9 @@ const SAY_AFTER: Duration = Duration::from_millis(500);
 const GIVE_BACK_PATIENCE: Duration = Duration::from_secs(5);
 /// The same for a lock that is lost already: its server may well be gone.
 const LOST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Tells a command its TTL in milliseconds, or that of the lock around ours if it is shorter.
+const TTL: &str = "LEASEHOLD_TTL_MS";
 
 /// What both commands are told.
 #[derive(Args)]
@@ -170,16 +172,7 @@ impl Tenancy {
     }
 
     async fn run_under(&self, client: &Client, lease: &Lease, signals: &mut Signals) -> io::Result<Ran> {
-        // If it is over before it began, the loss signal has fired too, and the command is not started.
-        let (told, until_us) = watch::channel(lease.believed_until_us().unwrap_or(0));
-        let ttl = lease.ttl().unwrap_or_default();
-        let belief = Belief {
-            until_us,
-            ttl_us: u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX),
-            lost: lease.lost(),
-            clock: client.clock().clone(),
-        };
-        let environment = lease.claim().map_or_else(
+        let mut environment = lease.claim().map_or_else(
             |_| Vec::new(),
             |claim| {
                 vec![
@@ -191,11 +184,15 @@ impl Tenancy {
                 ]
             },
         );
-        let task = Task { command: &self.command, environment, lock: &self.lock };
-        tokio::select! {
-            ran = under_lease::run(&task, belief, signals) => ran,
-            never = tell_renewals(lease, told) => match never {},
-        }
+        // Under another lock, our own death may mean that its time has come: SIGKILL at three quarters of its TTL. Our
+        // command has a group of its own, and follows well before the last quarter is over.
+        let outer = std::env::var(TTL).ok().and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
+        let ttl = lease.ttl().unwrap_or_default();
+        environment.push((TTL, outer.unwrap_or(ttl).min(ttl).as_millis().to_string()));
+        let survives_us = outer.map_or(u64::MAX, |outer| us(outer / 8));
+        let clock = client.clock().as_ref();
+        let task = Task { lease, clock, command: &self.command, environment, survives_us };
+        under_lease::run(&task, signals).await
     }
 
     /// Gives the lock back after the command has ended. That it cannot be given back is said, and is no failure.
@@ -244,16 +241,5 @@ impl Tenancy {
 
     fn talks(&self) -> bool {
         self.verbose || (io::stderr().is_terminal() && !self.asking.json)
-    }
-}
-
-/// Passes on each renewal that was confirmed.
-async fn tell_renewals(lease: &Lease, told: watch::Sender<u64>) -> Infallible {
-    loop {
-        let beyond_us = *told.borrow();
-        match lease.believed_beyond(beyond_us).await {
-            Ok(until_us) => drop(told.send(until_us)),
-            Err(_) => std::future::pending().await,
-        }
     }
 }

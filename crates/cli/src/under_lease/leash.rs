@@ -48,9 +48,9 @@ impl Leash {
         Ok(leash)
     }
 
-    /// From here on this group is dead in time, whatever becomes of us.
-    pub async fn guard(&mut self, group: Group, times: Times) -> io::Result<()> {
-        self.write(Order::Guard(group))?;
+    /// From here on this group is dead in time, whatever becomes of us, and so soon after our own death.
+    pub async fn guard(&mut self, group: Group, survives_us: u64, times: Times) -> io::Result<()> {
+        self.write(Order::Guard { group, survives_us })?;
         self.write(Order::By(times))?;
         self.expect(Notice::Guarding).await
     }

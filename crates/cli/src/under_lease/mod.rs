@@ -2,7 +2,7 @@
 //! command runs in a process group of its own; a watchdog ends that group when its time has come, whatever has become of
 //! `leasehold`. docs/locking-a-command.md tells the whole story.
 //!
-//! Knows no server and takes no lock: it is told until when the lease is believed.
+//! Takes no lock and gives none back.
 
 mod group;
 mod timetable;
@@ -24,7 +24,7 @@ use std::fmt::Arguments;
 use std::io::Write;
 use std::process::ExitCode;
 
-pub use run::{Belief, Ran, Task, run};
+pub use run::{Ran, Task, run, us};
 pub use signals::Signals;
 
 /// This very program, also when its file was replaced meanwhile.

@@ -10,7 +10,12 @@ use super::timetable::Times;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// This group must be dead in time.
-    Guard(Group),
+    Guard {
+        /// The group.
+        group: Group,
+        /// How soon after our own death at the latest, in microseconds.
+        survives_us: u64,
+    },
     /// That time, from now on.
     By(Times),
     /// The group is empty: nothing is left to guard.
@@ -34,7 +39,9 @@ impl Order {
     /// As it is written. Short enough for a pipe to take it as a whole or not at all.
     pub fn line(self) -> String {
         match self {
-            Order::Guard(group) => format!("guard {}\n", group.leader().as_raw_nonzero()),
+            Order::Guard { group, survives_us } => {
+                format!("guard {} {survives_us}\n", group.leader().as_raw_nonzero())
+            }
             Order::By(Times { term_us, kill_us }) => format!("by {term_us} {kill_us}\n"),
             Order::Done => "done\n".into(),
         }
@@ -46,7 +53,8 @@ impl Order {
         let order = match words.next()? {
             "guard" => {
                 let number = words.next()?.parse::<RawPid>().ok().filter(|number| *number > 1)?;
-                Order::Guard(Group::led_by(Pid::from_raw(number)?))
+                let survives_us = words.next()?.parse().ok()?;
+                Order::Guard { group: Group::led_by(Pid::from_raw(number)?), survives_us }
             }
             "by" => {
                 let (term_us, kill_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -86,7 +94,7 @@ mod tests {
     fn what_is_written_is_read() {
         let group = Group::led_by(Pid::from_raw(4711).unwrap());
         let by = Order::By(Times { term_us: 1, kill_us: u64::MAX });
-        for order in [Order::Guard(group), by, Order::Done] {
+        for order in [Order::Guard { group, survives_us: 7 }, by, Order::Done] {
             assert_eq!(Order::read(order.line().strip_suffix('\n').unwrap()), Some(order));
         }
         for notice in [Notice::Ready, Notice::Guarding, Notice::Terminated, Notice::Killed] {
@@ -96,9 +104,19 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_not_guessed() {
-        for line in
-            ["", "guard", "guard 0", "guard 1", "guard -1", "guard x", "by 1", "by 1 2 3", "done now", "go"]
-        {
+        for line in [
+            "",
+            "guard",
+            "guard 8",
+            "guard 0 8",
+            "guard 1 8",
+            "guard -1 8",
+            "guard x 8",
+            "by 1",
+            "by 1 2 3",
+            "done now",
+            "go",
+        ] {
             assert_eq!(Order::read(line), None, "{line}");
         }
     }

@@ -3,50 +3,36 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold_client::Clock;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use leasehold_client::{Clock, Lease};
+use rustix::process::{Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
 
 use super::group::Group;
 use super::leash::Leash;
 use super::orders::Notice;
+use super::say;
 use super::signals::{self, Signals};
-use super::start;
+use super::start::Starting;
 use super::terminal::Terminal;
 use super::timetable::Times;
 use super::watch::LOOK_EVERY_US;
-use super::{PROGRAM, START, say};
 
 /// How long past its time a silent watchdog is waited for before we do its work; a quarter of what it has, if that is less.
 const GRACE_US: u64 = 250_000;
 
-/// What is to be run.
+/// What is to be run, and under what.
 pub struct Task<'a> {
+    /// The lease. It is asked anew at each look: what anybody else believed of it before does not count.
+    pub lease: &'a Lease,
+    /// The clock that it is counted on.
+    pub clock: &'a dyn Clock,
     /// The command and its arguments.
     pub command: &'a [OsString],
     /// What it finds in its environment besides our own.
     pub environment: Vec<(&'static str, String)>,
-    /// The lock's name, for people.
-    pub lock: &'a str,
-}
-
-/// What is known of the lease.
-pub struct Belief {
-    /// Until when it is believed, on the boot-time clock: half a TTL after the last confirmed sending.
-    pub until_us: watch::Receiver<u64>,
-    /// Its time to live.
-    pub ttl_us: u64,
-    /// Fires when it is over.
-    pub lost: CancellationToken,
-    /// The clock that all this is counted on.
-    pub clock: Arc<dyn Clock>,
+    /// For how long it may go on after our own death, in microseconds, if its lease does not end that sooner.
+    pub survives_us: u64,
 }
 
 /// How it ended.
@@ -72,25 +58,25 @@ pub enum Ran {
 }
 
 /// Runs it. An error means that it was not started.
-pub async fn run(task: &Task<'_>, belief: Belief, signals: &mut Signals) -> io::Result<Ran> {
+pub async fn run(task: &Task<'_>, signals: &mut Signals) -> io::Result<Ran> {
     // What the command leaves behind becomes our child when its parent ends, so that it is reaped whoever is process 1.
     let _ = set_child_subreaper(Some(getpid()));
-    let mut leash = Leash::start(task.lock).await?;
-    let starting = Starting::spawn(task)?;
-    let group = starting.group;
-    let times = Times::of(*belief.until_us.borrow(), belief.ttl_us);
-    leash.guard(group, times).await?;
-    let terminal = Terminal::open();
+    let mut leash = Leash::start(task.lease.lock()).await?;
+    let starting = Starting::spawn(task.command, &task.environment)?;
+    let group = starting.group();
+    let ttl_us = us(task.lease.ttl().unwrap_or_default());
+    // If it is over before it began, the first look finds that, and the command is not started.
+    let times = Times::of(task.lease.believed_until_us().unwrap_or(0), ttl_us);
+    leash.guard(group, task.survives_us, times).await?;
     let mut running = Running {
-        lock: task.lock,
+        task,
         group,
         times,
-        ttl_us: belief.ttl_us,
-        clock: belief.clock,
+        ttl_us,
         leash: Some(leash),
-        terminal,
+        terminal: Terminal::open(),
         status: None,
-        lost: belief.lost.is_cancelled(),
+        lost: false,
         terminated: false,
         killed_us: None,
         asked_to_end: None,
@@ -98,6 +84,7 @@ pub async fn run(task: &Task<'_>, belief: Belief, signals: &mut Signals) -> io::
     while let Some(signal) = signals.come() {
         running.asked_to_end = Some(signal).filter(|signal| signals::ends(*signal)).or(running.asked_to_end);
     }
+    running.look();
     if running.lost || running.asked_to_end.is_some() {
         drop(starting);
         return Ok(running.never_started().await);
@@ -109,40 +96,14 @@ pub async fn run(task: &Task<'_>, belief: Belief, signals: &mut Signals) -> io::
         running.never_started().await;
         return Err(error);
     }
-    Ok(running.until_nobody_is_left(belief.until_us, belief.lost, signals).await)
-}
-
-/// A process that waits to become the command. Dropped, it ends.
-struct Starting {
-    group: Group,
-    word: UnixStream,
-}
-
-impl Starting {
-    fn spawn(task: &Task<'_>) -> io::Result<Starting> {
-        let (word, its_stdin) = UnixStream::pair()?;
-        let child = Command::new(PROGRAM)
-            .arg0("leasehold")
-            .arg(START)
-            .args(task.command)
-            .envs(task.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(OwnedFd::from(its_stdin))
-            .process_group(0)
-            .spawn()?;
-        Ok(Starting { group: Group::led_by(Pid::from_child(&child)), word })
-    }
-
-    fn go(self) -> io::Result<()> {
-        start::give_word(&self.word, io::stdin().as_fd())
-    }
+    Ok(running.until_nobody_is_left(signals).await)
 }
 
 struct Running<'a> {
-    lock: &'a str,
+    task: &'a Task<'a>,
     group: Group,
     times: Times,
     ttl_us: u64,
-    clock: Arc<dyn Clock>,
     /// None when there is no watchdog to be had: then we are alone in keeping the time, and keep it short.
     leash: Option<Leash>,
     terminal: Option<Terminal>,
@@ -155,29 +116,23 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    async fn until_nobody_is_left(
-        mut self,
-        mut until_us: watch::Receiver<u64>,
-        lost: CancellationToken,
-        signals: &mut Signals,
-    ) -> Ran {
-        let clock = Arc::clone(&self.clock);
+    async fn until_nobody_is_left(mut self, signals: &mut Signals) -> Ran {
+        let Task { lease, clock, .. } = *self.task;
         loop {
             self.look();
             self.reap();
-            if self.is_over() || self.clock.now_us() >= self.give_up_us() {
+            if self.is_over() || clock.now_us() >= self.give_up_us() {
                 break;
             }
-            let alarm = clock.sleep_until(self.wake_us());
+            let (alarm, known_us) = (clock.sleep_until(self.wake_us()), self.times.term_us);
             tokio::select! {
                 biased;
-                () = lost.cancelled(), if !self.lost => self.lose(),
-                Ok(()) = until_us.changed(), if !self.lost => {
-                    let times = Times::of(*until_us.borrow_and_update(), self.ttl_us);
-                    self.set(times);
-                }
+                // A renewal, or its end: the next look takes either in.
+                _ = lease.believed_beyond(known_us), if !self.lost => {}
                 notice = notice(&mut self.leash) => match notice {
                     Some(notice) => self.noticed(notice),
+                    // It has seen that the group is empty.
+                    None if self.is_over() => self.leash = None,
                     None => self.replace_watchdog().await,
                 },
                 signal = signals.next() => self.hear(signal),
@@ -208,12 +163,18 @@ impl Running<'_> {
         self.reap();
     }
 
-    /// The clock comes first, whatever woke us. The watchdog has most likely done all this already.
+    /// The clock and the lease come first, whatever woke us. If the time has come, the watchdog has most likely done all
+    /// this already.
     fn look(&mut self) {
-        let now_us = self.clock.now_us();
         if self.killed_us.is_some() || self.is_over() {
             return;
         }
+        match self.task.lease.believed_until_us() {
+            _ if self.lost => {}
+            Ok(until_us) => self.set(Times::of(until_us, self.ttl_us)),
+            Err(_) => self.lose(),
+        }
+        let now_us = self.now_us();
         if now_us >= self.times.kill_us {
             self.killed_us = Some(now_us);
             self.lost = true;
@@ -223,6 +184,10 @@ impl Running<'_> {
             self.lost = true;
             self.group.terminate();
         }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.task.clock.now_us()
     }
 
     /// Whether nobody is left. Its number may be another's then, and is never signalled.
@@ -246,7 +211,7 @@ impl Running<'_> {
             (None, false) => self.own_term_us(),
         };
         let look_us = match self.status {
-            Some(_) => self.clock.now_us() + LOOK_EVERY_US,
+            Some(_) => self.now_us() + LOOK_EVERY_US,
             None => u64::MAX,
         };
         due_us.min(look_us)
@@ -259,12 +224,12 @@ impl Running<'_> {
 
     fn lose(&mut self) {
         self.lost = true;
-        let times = self.times.brought_forward(self.clock.now_us());
+        let times = self.times.brought_forward(self.now_us());
         self.set(times);
     }
 
     fn set(&mut self, times: Times) {
-        if self.terminated || self.killed_us.is_some() {
+        if self.terminated || self.killed_us.is_some() || times == self.times {
             return;
         }
         self.times = times;
@@ -280,7 +245,7 @@ impl Running<'_> {
             Notice::Terminated => (self.terminated, self.lost) = (true, true),
             Notice::Killed => {
                 self.lost = true;
-                self.killed_us.get_or_insert(self.clock.now_us());
+                self.killed_us.get_or_insert(self.now_us());
             }
         }
     }
@@ -309,7 +274,7 @@ impl Running<'_> {
                 None => {
                     self.status = Some(shell_status(status));
                     // Whether it ended before its time or because of it cannot be told any more.
-                    self.lost |= self.clock.now_us() >= self.times.term_us;
+                    self.lost |= self.now_us() >= self.times.term_us;
                     // Nobody else would ever continue what it left behind stopped.
                     self.group.signal(Signal::CONT);
                 }
@@ -332,10 +297,10 @@ impl Running<'_> {
             _ => return,
         }
         if !self.lost {
-            let left_us = self.times.term_us.saturating_sub(self.clock.now_us());
+            let left_us = self.times.term_us.saturating_sub(self.now_us());
             say(format_args!(
                 "{} is not renewed while we are stopped: its command is ended in {} s unless continued",
-                self.lock,
+                self.task.lease.lock(),
                 left_us / 1_000_000
             ));
         }
@@ -358,15 +323,15 @@ impl Running<'_> {
     /// Somebody has killed the watchdog.
     async fn replace_watchdog(&mut self) {
         self.leash = None;
-        let (group, times) = (self.group, self.times);
+        let (task, group, times) = (self.task, self.group, self.times);
         let started = async {
-            let mut leash = Leash::start(self.lock).await?;
-            leash.guard(group, times).await?;
+            let mut leash = Leash::start(task.lease.lock()).await?;
+            leash.guard(group, task.survives_us, times).await?;
             io::Result::Ok(leash)
         };
         let leash = tokio::select! {
             leash = started => leash,
-            () = self.clock.sleep_until(times.term_us) => Err(io::ErrorKind::TimedOut.into()),
+            () = task.clock.sleep_until(times.term_us) => Err(io::ErrorKind::TimedOut.into()),
         };
         match leash {
             Ok(leash) => self.leash = Some(leash),
@@ -396,4 +361,9 @@ fn shell_status(status: WaitStatus) -> u8 {
         (None, None) => 0,
     };
     u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// In microseconds.
+pub fn us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -17,8 +17,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::Pid;
 
-use super::say;
+use super::group::Group;
+use super::{PROGRAM, START, say};
 
 /// As shells have it.
 const NOT_RUNNABLE: u8 = 126;
@@ -52,14 +54,42 @@ pub fn run(mut command: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Gives the word: the command's standard input.
-pub fn give_word(socket: &UnixStream, stdin: BorrowedFd<'_>) -> io::Result<()> {
-    let fds = [stdin];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)), "there is room for one");
-    sendmsg(socket, &[IoSlice::new(b"!")], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
+/// A process that waits to become the command. Dropped, it ends.
+pub struct Starting {
+    group: Group,
+    word: UnixStream,
+}
+
+impl Starting {
+    /// Starts the process, in a group of its own.
+    pub fn spawn(command: &[OsString], environment: &[(&'static str, String)]) -> io::Result<Starting> {
+        let (word, its_stdin) = UnixStream::pair()?;
+        let child = Command::new(PROGRAM)
+            .arg0("leasehold")
+            .arg(START)
+            .args(command)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(OwnedFd::from(its_stdin))
+            .process_group(0)
+            .spawn()?;
+        Ok(Starting { group: Group::led_by(Pid::from_child(&child)), word })
+    }
+
+    /// The group that it leads.
+    pub fn group(&self) -> Group {
+        self.group
+    }
+
+    /// Gives the word: the command's standard input.
+    pub fn go(self) -> io::Result<()> {
+        let fds = [io::stdin()];
+        let fds = fds.each_ref().map(AsFd::as_fd);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)), "there is room for one");
+        sendmsg(&self.word, &[IoSlice::new(b"!")], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
 }
 
 /// None when there is nobody any more to give it.

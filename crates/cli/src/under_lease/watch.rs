@@ -25,6 +25,7 @@ pub enum Act {
 #[derive(Debug, Default)]
 pub struct Watch {
     group: Option<Group>,
+    survives_us: u64,
     times: Option<Times>,
     /// Nobody will tell anything any more: `leasehold` is dead.
     alone: bool,
@@ -39,7 +40,9 @@ impl Watch {
     /// Takes an order in. Once the group was asked to end, no later time is granted.
     pub fn told(&mut self, order: Order) {
         match order {
-            Order::Guard(group) => self.group = Some(group),
+            Order::Guard { group, survives_us } => {
+                (self.group, self.survives_us) = (Some(group), survives_us);
+            }
             Order::By(times) if !self.terminated => self.times = Some(times),
             Order::By(_) => {}
             Order::Done => self.dismissed = true,
@@ -47,8 +50,11 @@ impl Watch {
     }
 
     /// The pipe has closed.
-    pub fn left_alone(&mut self) {
+    pub fn left_alone(&mut self, now_us: u64) {
         self.alone = true;
+        if let Some(times) = &mut self.times {
+            times.kill_us = times.kill_us.min(now_us.saturating_add(self.survives_us));
+        }
     }
 
     /// The group's leader has ended.
@@ -108,7 +114,7 @@ mod tests {
 
     fn guarding() -> Watch {
         let mut watch = Watch::default();
-        watch.told(Order::Guard(group()));
+        watch.told(Order::Guard { group: group(), survives_us: u64::MAX });
         watch.told(Order::By(Times { term_us: TERM_US, kill_us: KILL_US }));
         watch
     }
@@ -158,12 +164,23 @@ mod tests {
     #[test]
     fn alone_it_terminates_at_once_and_kills_in_time() {
         let mut watch = guarding();
-        watch.left_alone();
+        watch.left_alone(10);
         assert_eq!(watch.next(10, |_| false), Act::Terminate(group()));
         assert_eq!(watch.next(10, |_| false), Act::WaitUntil(Some(10 + LOOK_EVERY_US)));
         assert_eq!(watch.next(KILL_US - 1, |_| false), Act::WaitUntil(Some(KILL_US)));
         assert_eq!(watch.next(KILL_US, |_| false), Act::Kill(group()));
         assert_eq!(watch.next(KILL_US, |_| false), Act::Leave);
+    }
+
+    #[test]
+    fn alone_it_kills_earlier_if_told_so() {
+        let mut watch = guarding();
+        watch.told(Order::Guard { group: group(), survives_us: 1_000 });
+        assert_eq!(watch.next(0, must_not_look), Act::WaitUntil(Some(TERM_US)));
+        watch.left_alone(10);
+        assert_eq!(watch.next(10, |_| false), Act::Terminate(group()));
+        assert_eq!(watch.next(10, |_| false), Act::WaitUntil(Some(1_010)));
+        assert_eq!(watch.next(1_010, |_| false), Act::Kill(group()));
     }
 
     #[test]
@@ -173,7 +190,7 @@ mod tests {
         assert_eq!(watch.next(10, |_| false), Act::WaitUntil(Some(10 + LOOK_EVERY_US)));
         assert_eq!(watch.next(KILL_US, |_| true), Act::Leave);
         let mut watch = guarding();
-        watch.left_alone();
+        watch.left_alone(10);
         assert_eq!(watch.next(10, |_| true), Act::Leave);
     }
 
@@ -191,7 +208,7 @@ mod tests {
     fn without_a_group_there_is_nothing_to_do() {
         let mut watch = Watch::default();
         assert_eq!(watch.next(KILL_US, must_not_look), Act::WaitUntil(None));
-        watch.left_alone();
+        watch.left_alone(10);
         assert_eq!(watch.next(KILL_US, must_not_look), Act::Leave);
     }
 }

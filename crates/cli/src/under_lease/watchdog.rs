@@ -108,7 +108,7 @@ impl Senses {
         }
         if heard && !self.listen(watch)? {
             self.orders = None;
-            watch.left_alone();
+            watch.left_alone(now_us());
         }
         Ok(())
     }

@@ -96,3 +96,22 @@ fn a_release_that_gets_no_answer_is_said_and_bounded() {
     assert_eq!(status, Some(3), "{said}");
     assert!(said.starts_with("leasehold: could not release a: "), "{said}");
 }
+
+/// The inner command has a group of its own, and a lease that lasts much longer.
+#[test]
+fn a_lock_within_a_lock_ends_with_the_outer_one() {
+    let place = Place::new();
+    let server = place.serve();
+    let pids = place.path("pids");
+    std::fs::write(place.path("inner.sh"), stubborn(&pids)).unwrap();
+    let script = format!("exec $leasehold lock inner --ttl 10m -- sh {}", place.text("inner.sh"));
+    let mut command = lock(&server, &["outer", "--ttl", "3s"], &script);
+    let holder = Holder::start(&place, "holder", command.env("leasehold", env!("CARGO_BIN_EXE_leasehold")));
+    let both: Vec<i32> = stage::lines(&pids, 2).iter().map(|pid| pid.parse().unwrap()).collect();
+    let frozen_us = now_us();
+    server.signal(Signal::STOP);
+    until("both are dead", || !both.iter().any(|pid| is_alive(*pid)));
+    let took_us = now_us() - frozen_us;
+    assert!(took_us < TTL_US, "{took_us}");
+    assert_eq!(holder.wait().0, Some(76));
+}

@@ -89,7 +89,7 @@ fn a_server_that_was_away_for_long_costs_leadership_and_not_the_process() {
     let address = server.address.to_string();
     let story = place.path("story");
     let leader =
-        Holder::start(&place, "leader", &mut elect(&server, &["boss", "--ttl", "2s"], &leading(&story)));
+        Holder::start(&place, "leader", &mut elect(&server, &["boss", "--ttl", "3s"], &leading(&story)));
     let (first, token) = term(&story, 1);
     server.kill();
     until("its command is dead", || !is_alive(first));

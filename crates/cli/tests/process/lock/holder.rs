@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::stage;
 use crate::program::{PATIENCE, Place, Server, leasehold};
@@ -83,6 +83,10 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
+        // A test that failed may have left its watchdog stopped, and the command to itself.
+        for child in stage::children(self.pid()) {
+            let _ = kill_process(Pid::from_raw(child).unwrap(), Signal::CONT);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -31,7 +31,7 @@ fn whoever_gets_the_lock_next_finds_the_command_dead() {
     let place = Place::new();
     let server = place.serve();
     let pids = place.path("pids");
-    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "2s"], &stubborn(&pids)));
+    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "3s"], &stubborn(&pids)));
     let both: Vec<i32> = stage::lines(&pids, 2).iter().map(|pid| pid.parse().unwrap()).collect();
     let next = stage::stand_in_line(&server, "a");
     holder.kill();

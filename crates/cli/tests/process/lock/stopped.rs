@@ -51,7 +51,7 @@ fn a_command_that_ends_for_sigterm_gets_it() {
     let place = Place::new();
     let server = place.serve();
     let story = place.path("story");
-    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "2s"], &docile(&story)));
+    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "3s"], &docile(&story)));
     stage::lines(&story, 1);
     holder.send(Signal::STOP);
     assert_eq!(stage::lines(&story, 2)[1], "terminated");
@@ -90,7 +90,7 @@ fn everything_is_stopped_past_the_ttl_and_the_first_to_wake_ends_the_command() {
             "trap '' TERM; echo $$ >{0}; while :; do echo tick >>{0}; sleep 0.02; done",
             ticks.display()
         );
-        let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "2s"], &script));
+        let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "3s"], &script));
         let pid: i32 = stage::lines(&ticks, 3)[0].parse().unwrap();
         let watchdog = holder.watchdog();
         let next = stage::stand_in_line(&server, "a");
@@ -140,11 +140,11 @@ fn a_command_that_was_stopped_keeps_its_lock() {
     let pid = place.path("pid");
     let script =
         format!("echo $$ >{}; until [ -e {} ]; do sleep 0.02; done", pid.display(), place.text("go"));
-    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "1s"], &script));
+    let holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "6s"], &script));
     let pid = stage::lines(&pid, 1)[0].parse().unwrap();
     stage::send(pid, Signal::STOP);
     let begun_us = now_us();
-    until("more than its TTL has passed", || now_us() > begun_us + 2_000_000);
+    until("it would have been lost without renewals", || now_us() > begun_us + 4_000_000);
     assert_eq!((state(pid), server.client().get_lock("a")["state"].as_str()), (Some('T'), Some("held")));
     std::fs::write(place.path("go"), "").unwrap();
     stage::send(pid, Signal::CONT);

@@ -80,10 +80,10 @@ fn it_is_held_until_all_that_the_command_left_in_its_group_has_ended() {
     let server = place.serve();
     let pids = place.path("pids");
     let script = format!("sleep 1000 & echo $! >>{0}; (sleep 1000 & echo $! >>{0}); exit 5", pids.display());
-    let mut holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "1s"], &script));
+    let mut holder = Holder::start(&place, "holder", &mut lock(&server, &["a", "--ttl", "6s"], &script));
     let left: Vec<i32> = stage::lines(&pids, 2).iter().map(|pid| pid.parse().unwrap()).collect();
     let begun_us = stage::now_us();
-    until("more than its TTL has passed", || stage::now_us() > begun_us + 2_000_000);
+    until("it would have been lost without renewals", || stage::now_us() > begun_us + 4_000_000);
     assert!(holder.is_running(), "{}", holder.errors());
     assert_eq!(server.client().get_lock("a")["state"], "held");
     stage::send(left[0], Signal::KILL);

@@ -158,7 +158,7 @@ fn who_stays_stopped_for_too_long_loses_the_lock() {
     let shell = session.leader();
     session.shows("$ ");
     session.type_in(&format!(
-        "$leasehold lock a --ttl 2s -- sh -c 'trap \"echo terminated >>{0}; exit\" TERM; echo $$ >>{0}; read line'\n",
+        "$leasehold lock a --ttl 3s -- sh -c 'trap \"echo terminated >>{0}; exit\" TERM; echo $$ >>{0}; read line'\n",
         place.text("pid")
     ));
     let command = pid(&place);

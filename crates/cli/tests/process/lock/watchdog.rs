@@ -31,7 +31,7 @@ impl Watchdog {
     }
 
     fn guard(&mut self, leader: &Child, term_us: u64, kill_us: u64) {
-        self.tell(&format!("guard {}\nby {term_us} {kill_us}\n", leader.id()));
+        self.tell(&format!("guard {} 60000000\nby {term_us} {kill_us}\n", leader.id()));
         self.expect(b"g");
     }
 
