@@ -7,7 +7,7 @@
 
 /// A renewal is repeated after this part of the TTL...
 const REPEAT_PART: u64 = 24;
-/// ...and never faster than this.
+/// ...and never faster than this, as little as renewals that are confirmed.
 pub const REPEAT_MIN_US: u64 = 20_000;
 /// A grant that came after a wait of more TTLs than this is confirmed before it is believed.
 const WAIT_TTLS_MAX: u64 = 10;
@@ -88,7 +88,7 @@ pub enum Renewal {
     /// By the server's timetable: at a third of the TTL.
     #[default]
     Timetable,
-    /// This long after each confirmed sending, if that is earlier.
+    /// This long after each confirmed sending, if that is earlier; at least 20 ms.
     Every(u64),
     /// Never: it ends when its time has run.
     Never,
@@ -174,7 +174,9 @@ impl Keeper {
             self.until_us = Some(until_us);
             self.renew_at_us = match self.renewal {
                 Renewal::Timetable => sent_us.saturating_add(answer.renew_after_us),
-                Renewal::Every(every_us) => sent_us.saturating_add(answer.renew_after_us.min(every_us)),
+                Renewal::Every(every_us) => {
+                    sent_us.saturating_add(answer.renew_after_us.min(every_us.max(REPEAT_MIN_US)))
+                }
                 Renewal::Never => u64::MAX,
             };
         }
@@ -391,6 +393,9 @@ mod tests {
         let mut keeper = Keeper::new(Renewal::Every(u64::MAX));
         keeper.confirm(answer(0, 10));
         assert_eq!(keeper.step(10), Step::WaitUntil(TTL_US / 3));
+        let mut keeper = Keeper::new(Renewal::Every(0));
+        keeper.confirm(answer(0, 10));
+        assert_eq!(keeper.step(10), Step::WaitUntil(REPEAT_MIN_US), "and not without a pause");
         let mut keeper = Keeper::new(Renewal::Never);
         keeper.confirm(answer(0, 10));
         assert_eq!(keeper.step(10), Step::WaitUntil(TTL_US / 2));

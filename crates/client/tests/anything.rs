@@ -11,7 +11,9 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use leasehold_client::testing::Server;
-use leasehold_client::{Client, Guard, Lock, LockOptions, Session, SessionOptions, Standing, Ttl};
+use leasehold_client::{
+    Client, Guard, Leader, Lock, LockOptions, Next, Session, SessionOptions, Standing, Term, Ttl,
+};
 use tokio::task::JoinHandle;
 
 const MS: Duration = Duration::from_millis(1);
@@ -58,6 +60,8 @@ struct Plan {
     progress: bool,
     hold: Duration,
     end: End,
+    /// Stands for election, and not for a lock.
+    leads: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +84,13 @@ impl Plan {
             progress: dice.happens(10),
             hold: dice.time(10 * S),
             end: dice.one_of(&[End::Unlock, End::Drop, End::DropUnlock]),
+            leads: false,
         }
+    }
+
+    fn to_lead(dice: &mut Dice) -> Plan {
+        let ttl = dice.one_of(&[2 * S, 10 * S]);
+        Plan { leads: true, shared: false, own_session: false, wait: None, ttl, ..Plan::new(dice) }
     }
 
     fn options(&self) -> LockOptions {
@@ -125,16 +135,26 @@ impl Grant {
 }
 
 impl Ledger {
-    fn granted(&self, plan: Plan, guard: &Arc<Guard>) {
-        // One that was lost as soon as it was got has no token to show.
-        let Ok(token) = guard.token() else { return };
+    fn granted(&self, plan: Plan, token: u64, guard: Weak<Guard>) {
         let mut ledger = self.0.lock().unwrap();
         for earlier in ledger.iter().filter(|earlier| plan.excludes(&earlier.plan)) {
             assert!(token > earlier.token, "{token} after {}: {plan:?} {:?}", earlier.token, earlier.plan);
         }
-        ledger.push(Grant { plan, token, guard: Arc::downgrade(guard) });
+        ledger.push(Grant { plan, token, guard });
         drop(ledger);
         self.check();
+    }
+
+    /// Whoever does something is the last to whom it was granted.
+    fn does_something(&self, plan: Plan, token: u64) {
+        for later in self.0.lock().unwrap().iter().filter(|grant| grant.token > token) {
+            assert!(
+                !plan.excludes(&later.plan),
+                "{token} works under {}: {plan:?} {:?}",
+                later.token,
+                later.plan
+            );
+        }
     }
 
     /// No two believe in what excludes each other.
@@ -158,17 +178,11 @@ async fn work(client: Client, plan: Plan, ledger: Ledger) {
         (Lock::new(&client, plan.lock), plan.ttl.into())
     };
     let Ok(guard) = lock.lock(ttl, plan.options()).await else { return };
+    // One that was lost as soon as it was got has no token to show.
+    let Ok(token) = guard.token() else { return };
     let guard = Arc::new(guard);
-    ledger.granted(plan, &guard);
-    let clock = Arc::clone(client.clock());
-    let rest = async {
-        let until_us = clock.now_us() + u64::try_from(plan.hold.as_micros()).unwrap();
-        while clock.now_us() < until_us {
-            clock.sleep_until(until_us.min(clock.now_us() + 700_000)).await;
-            guard.progress();
-        }
-    };
-    let kept = guard.run(rest).await.is_ok();
+    ledger.granted(plan, token, Arc::downgrade(&guard));
+    let kept = guard.run(busy(&client, plan, token, &ledger, || guard.progress())).await.is_ok();
     assert_eq!(kept, guard.standing() != Standing::Lost, "what was done was done under the lock");
     let guard = Arc::try_unwrap(guard).expect("nobody else keeps it");
     match plan.end {
@@ -179,6 +193,39 @@ async fn work(client: Client, plan: Plan, ledger: Ledger) {
             let _ = unlocking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         }
     }
+}
+
+/// What is done under a lock, bit by bit.
+async fn busy(client: &Client, plan: Plan, token: u64, ledger: &Ledger, progress: impl Fn()) {
+    let clock = client.clock();
+    let until_us = clock.now_us() + u64::try_from(plan.hold.as_micros()).unwrap();
+    while clock.now_us() < until_us {
+        clock.sleep_until(until_us.min(clock.now_us() + 300_000)).await;
+        ledger.does_something(plan, token);
+        progress();
+    }
+}
+
+/// Leads once for as long as planned. Some do not listen when they are told to stop.
+async fn lead(client: Client, plan: Plan, ledger: Ledger) {
+    let leading = |term: Term| {
+        let (client, ledger) = (client.clone(), ledger.clone());
+        async move {
+            let Ok(token) = term.token() else { return Next::Again };
+            ledger.granted(plan, token, Weak::new());
+            let stopping = term.stopping();
+            tokio::select! {
+                () = busy(&client, plan, token, &ledger, || term.progress()) => Next::Stop,
+                () = stopping.cancelled(), if !matches!(plan.end, End::Drop) => Next::Again,
+            }
+        }
+    };
+    let mut leader = Leader::new(&client, plan.lock).ttl(plan.ttl);
+    if plan.progress {
+        leader = leader.tied_to_progress(S);
+    }
+    let led = leader.run(leading, |_| std::future::pending()).await;
+    assert!(led.is_ok(), "{led:?}");
 }
 
 /// Does something to somebody.
@@ -227,7 +274,11 @@ async fn a_day(seed: u64) {
     for _ in 0..STEPS {
         for _ in 0..dice.roll(3) {
             let client = clients[usize::try_from(dice.roll(CLIENTS as u64)).unwrap()].clone();
-            workers.push(tokio::spawn(work(client, Plan::new(&mut dice), ledger.clone())));
+            let plan = if dice.happens(20) { Plan::to_lead(&mut dice) } else { Plan::new(&mut dice) };
+            workers.push(match plan.leads {
+                true => tokio::spawn(lead(client, plan, ledger.clone())),
+                false => tokio::spawn(work(client, plan, ledger.clone())),
+            });
         }
         if dice.happens(15) && !workers.is_empty() {
             workers[usize::try_from(dice.roll(workers.len() as u64)).unwrap()].abort();
@@ -275,7 +326,7 @@ fn whatever_happens_nobody_is_wrong_and_nothing_is_left() {
     let asked = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seeds = match asked("SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..asked("SEEDS").unwrap_or(20),
+        None => 0..asked("SEEDS").unwrap_or(60),
     };
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
