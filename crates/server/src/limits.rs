@@ -77,7 +77,7 @@ pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 pub const LEAVE_TIMEOUT: Duration = DRAIN_TIMEOUT;
 /// Connections beyond the limit that are told so at once; still more are closed without a word.
 pub const REFUSALS_MAX: usize = 64;
-/// How long a connection beyond the limit may take to hear that it is one.
+/// How long a connection that is refused may take to hear it, and then to close.
 pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the accept loop rests after the operating system refused it a connection, as when files run out.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);

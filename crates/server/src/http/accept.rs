@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{interval, sleep, timeout};
@@ -156,8 +156,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells a connection beyond the limit that it is one. Waits for the client to close, so that the answer is not
-/// destroyed by bytes that nobody read.
+/// Tells a connection beyond the limit that it is one.
 async fn refuse(mut stream: TcpStream, full: Full) {
     let detail = match full {
         Full::All => "too many connections",
@@ -170,12 +169,7 @@ async fn refuse(mut stream: TcpStream, full: Full) {
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let told = async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await?;
-        let mut unread = [0; 1024];
-        while stream.read(&mut unread).await? > 0 {}
-        Ok::<(), io::Error>(())
-    };
-    let _ = timeout(REFUSAL_TIMEOUT, told).await;
+    if let Ok(Ok(())) = timeout(REFUSAL_TIMEOUT, stream.write_all(answer.as_bytes())).await {
+        connection::part(stream).await;
+    }
 }

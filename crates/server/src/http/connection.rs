@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -29,7 +29,7 @@ use crate::doors;
 use crate::limits::{
     HEAD_BYTES_MAX, HEADERS_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_ERRORS_MAX, HTTP2_PING_EVERY,
     HTTP2_PING_TIMEOUT, HTTP2_RESETS_PENDING_MAX, HTTP2_SEND_BYTES_MAX, HTTP2_STREAM_WINDOW_BYTES,
-    HTTP2_STREAMS_MAX, LEAVE_TIMEOUT,
+    HTTP2_STREAMS_MAX, LEAVE_TIMEOUT, REFUSAL_TIMEOUT,
 };
 
 /// Serves a connection. When the client closes it, the calls in flight are dropped, and with them places in line
@@ -64,10 +64,31 @@ async fn shake_hands(
     limits: ConnectionLimits,
 ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + 'static> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long");
+    let shaken = async {
+        match acceptor.accept(socket).into_fallible().await {
+            Ok(secured) => Ok(secured),
+            Err((error, socket)) => {
+                part(socket).await;
+                Err(error)
+            }
+        }
+    };
     tokio::select! {
-        done = timeout(limits.handshake_timeout, acceptor.accept(socket)) => done.unwrap_or_else(|_| Err(late())),
+        done = timeout(limits.handshake_timeout, shaken) => done.unwrap_or_else(|_| Err(late())),
         () = guest.asked_to_leave() => Err(late()),
     }
+}
+
+/// Lets what was said last arrive: a connection that is closed before everything was read is reset, and what was said may
+/// then never be read.
+pub(super) async fn part(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let parted = async {
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok::<(), io::Error>(())
+    };
+    let _ = timeout(REFUSAL_TIMEOUT, parted).await;
 }
 
 async fn drive(

@@ -1,7 +1,7 @@
 //! How long a connection may take for what, and what comes of it when it takes longer. Every bound is brief here.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -88,6 +88,27 @@ fn a_handshake_has_its_time() {
         dribble(address, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".iter().copied());
         // Plain words are not understood, and not waited for.
         until_closed(connect(address, &request("GET", "/healthz", &[], b"")));
+    });
+}
+
+/// Who talks on is not cut off before it can have read that it is not understood.
+#[test]
+fn plain_words_to_an_encrypted_door_are_answered_with_an_alert() {
+    let heard = |address| {
+        let mut stream = connect(address, HELLO);
+        let mut alert = [0; 7];
+        stream.read_exact(&mut alert)?;
+        assert_eq!(alert[..2], [0x15, 0x03], "{alert:?}");
+        for _ in 0..3 {
+            stream.write_all(GET)?;
+        }
+        stream.shutdown(Shutdown::Write)?;
+        stream.read_to_end(&mut Vec::new())
+    };
+    door(PATIENT, true, |address| {
+        // It is waited for, but not for ever: a machine that is busy elsewhere may be late once.
+        let heard: Vec<_> = (0..5).map(|_| heard(address)).collect();
+        assert!(heard.iter().any(Result::is_ok), "{heard:?}");
     });
 }
 
