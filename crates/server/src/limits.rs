@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold_files::limits::{READ_HANDLES_MAX, WRITE_HANDLES_MAX};
+
 /// The body of a lock call: the largest sensible one (names, ids, 4 KiB of metadata, all escaped) is half of this.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Request line and headers together. A lock's name is at most 1.5 KiB percent-encoded.
@@ -40,6 +42,9 @@ pub const TOKEN_BYTES_ADVISED: usize = 16;
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections at once, unless the operator says otherwise.
 pub const CONNECTIONS_MAX: usize = 10_000;
+/// Open files that connections leave alone: those of the file store, connections that are being refused, and a few dozen
+/// for the journal, a snapshot, a backup and the logs. A segment that could not be opened would be a failed disk.
+pub const OTHER_FILES: usize = READ_HANDLES_MAX + WRITE_HANDLES_MAX + REFUSALS_MAX + 64;
 /// Requests at once on one HTTP/2 connection: each may be a call that waits in line.
 pub const HTTP2_STREAMS_MAX: u32 = 1024;
 /// Bytes of bodies that a client may send ahead on one HTTP/2 stream.

@@ -32,8 +32,9 @@ use crate::config::Settings;
 use crate::http::accept::{ConnectionLimits, Draining, accept};
 use crate::http::door::{Door, Watch};
 use crate::http::gate::Gate;
-use crate::limits::{DRAIN_TIMEOUT, TRAIL_TIMEOUT};
+use crate::limits::{DRAIN_TIMEOUT, OTHER_FILES, TRAIL_TIMEOUT};
 use crate::logs;
+use crate::metrics;
 use crate::tls::self_signed::{self, Introduction};
 use crate::tls::{Tls, TlsError};
 use crate::trail;
@@ -198,6 +199,20 @@ impl Credentials {
     }
 }
 
+/// So many connections that the server still has files for everything else, whatever it was told.
+fn with_files_left(connections_max: usize) -> usize {
+    let files = metrics::process::max_fds().and_then(|files| usize::try_from(files).ok());
+    let room = files.map_or(usize::MAX, |files| files.saturating_sub(OTHER_FILES)).max(1);
+    if room < connections_max {
+        warn!(
+            "only {room} connections at once, and not {connections_max}: the operating system allows this process \
+             {} open files; raise it (LimitNOFILE of systemd, `ulimit -Hn`) above --connections-max",
+            files.unwrap_or_default()
+        );
+    }
+    room.min(connections_max)
+}
+
 /// Starts a server and returns when it serves. Until then its port already says that it is starting.
 pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running, ServeError> {
     let begun = Instant::now();
@@ -214,7 +229,7 @@ pub async fn start(settings: Settings, exceptions: Exceptions) -> Result<Running
         .with_tls(credentials.tls.clone());
     let door = Arc::new(Door::new(gate).with_in_flight_max(settings.in_flight_max));
     let limits = ConnectionLimits {
-        connections_max: settings.connections_max,
+        connections_max: with_files_left(settings.connections_max),
         per_peer_max: settings.connections_per_peer_max,
         ..ConnectionLimits::default()
     };

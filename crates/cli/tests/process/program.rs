@@ -66,9 +66,13 @@ impl Place {
     }
 
     pub fn serve_with(&self, arguments: &[&str]) -> Server {
+        self.serve_by(leasehold(), arguments)
+    }
+
+    /// Serves by a command that becomes the program, or runs it.
+    pub fn serve_by(&self, mut command: Command, arguments: &[&str]) -> Server {
         let log = self.path("stderr");
         let errors = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        let mut command = leasehold();
         command.arg("serve").args(arguments);
         if !arguments.contains(&"--data") {
             command.args(["--data", &self.data()]);

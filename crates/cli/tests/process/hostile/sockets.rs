@@ -2,12 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
 
 use super::life::Life;
-use crate::program::{PATIENCE, Place};
+use crate::program::{PATIENCE, Place, leasehold};
 
 /// How long the attack lasts when nothing else ends it.
 const LASTS: Duration = Duration::from_secs(4);
@@ -89,5 +91,29 @@ fn ten_thousand_idle_connections_are_ordinary() {
     std::thread::sleep(LASTS);
     life.finish(&server);
     drop((idle, came));
+    server.stop();
+}
+
+/// A segment that cannot be opened is a failed disk, and ends the server: connections must never take the last file.
+#[test]
+fn connections_leave_the_journal_its_files() {
+    let place = Place::new();
+    let mut few_files = Command::new("sh");
+    let program = leasehold();
+    few_files.args(["-c", "ulimit -n 420; exec \"$0\" \"$@\""]).arg(program.get_program());
+    let server = place.serve_by(few_files, &["--listen", "127.0.0.1:0", "--segment-bytes", "1048576"]);
+    let warned = std::fs::read_to_string(place.path("stderr")).unwrap();
+    assert!(warned.contains("connections at once") && warned.contains("420 open files"), "{warned}");
+    let mut client = server.client();
+    let why = "x".repeat(3500);
+    let mut acquire = |lock: &str| {
+        client.acquire(lock, &json!({"owner_id": "a", "ttl_ms": 60_000, "metadata": {"why": why}}))
+    };
+    acquire("before");
+    let _silent: Vec<_> = (0..470).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    // Several segments are begun meanwhile.
+    for n in 0..600 {
+        acquire(&format!("lock-{n}"));
+    }
     server.stop();
 }
