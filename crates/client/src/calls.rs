@@ -176,21 +176,16 @@ impl Client {
     }
 
     /// A call of its own, by the client's policy.
-    async fn call(&self, call: Call, lock: &str, changes: bool) -> Result<CallAnswer, Error> {
+    pub(crate) async fn call(&self, call: Call, lock: &str, changes: bool) -> Result<CallAnswer, Error> {
         let policy = *self.policy();
-        let mut trying = Trying { client: self, lock, changes, attempts: 0, uncertain: false };
+        let mut trying = Trying::new(self, lock, changes);
         loop {
+            let time = policy.attempt_timeout + call.extra();
             let attempt = self.wire().call(call.clone());
-            let failed = match trying.within(policy.attempt_timeout, attempt).await {
+            match trying.within(time, attempt).await {
                 Ok(answer) => return Ok(answer),
-                Err(failed) => failed,
-            };
-            let (after, error) = trying.failed(failed)?;
-            if trying.attempts >= policy.attempts {
-                return Err(error);
+                Err(failed) => trying.pause_after(failed).await?,
             }
-            let pause = policy.pause(trying.attempts, after, self.random().number());
-            self.clock().sleep_until(self.clock().now_us().saturating_add(us(pause))).await;
         }
     }
 
@@ -203,7 +198,7 @@ impl Client {
     ) -> Result<Grant, Error> {
         let policy = *self.policy();
         let lock = request.lock.clone();
-        let mut trying = Trying { client: self, lock: &lock, changes: true, attempts: 0, uncertain: false };
+        let mut trying = Trying::new(self, &lock, true);
         loop {
             let sent_us = self.clock().now_us();
             let left_us = until_us.map_or(WAIT_MAX_US, |until_us| until_us.saturating_sub(sent_us));
@@ -238,7 +233,7 @@ impl Client {
 const WAIT_MAX_US: u64 = 3_600_000_000;
 
 /// A call that is tried more than once.
-struct Trying<'c> {
+pub(crate) struct Trying<'c> {
     client: &'c Client,
     lock: &'c str,
     changes: bool,
@@ -247,12 +242,18 @@ struct Trying<'c> {
     uncertain: bool,
 }
 
-impl Trying<'_> {
-    async fn within(
+impl<'c> Trying<'c> {
+    /// Nothing was tried yet.
+    pub fn new(client: &'c Client, lock: &'c str, changes: bool) -> Trying<'c> {
+        Trying { client, lock, changes, attempts: 0, uncertain: false }
+    }
+
+    /// One attempt, for no longer than this.
+    pub async fn within<T>(
         &self,
         time: Duration,
-        attempt: impl Future<Output = Result<CallAnswer, Failed>> + Send,
-    ) -> Result<CallAnswer, Failed> {
+        attempt: impl Future<Output = Result<T, Failed>> + Send,
+    ) -> Result<T, Failed> {
         let clock = self.client.clock();
         // The way itself gives up a little earlier, and knows better why.
         let late = clock.sleep_until(clock.now_us().saturating_add(us(time + time / 8)));
@@ -265,9 +266,22 @@ impl Trying<'_> {
         }
     }
 
+    /// An attempt has failed. Waits as long as the client's policy has it before the next, or fails if there is to be none.
+    pub async fn pause_after(&mut self, failed: Failed) -> Result<(), Error> {
+        let policy = *self.client.policy();
+        let (after, error) = self.failed(failed)?;
+        if self.attempts >= policy.attempts {
+            return Err(error);
+        }
+        let clock = self.client.clock();
+        let pause = policy.pause(self.attempts, after, self.client.random().number());
+        clock.sleep_until(clock.now_us().saturating_add(us(pause))).await;
+        Ok(())
+    }
+
     /// An attempt has failed. Gives the error if it was the last one, and when the server wants to be asked again; fails at
     /// once with what asking again would not change.
-    fn failed(&mut self, failed: Failed) -> Result<(Option<Duration>, Error), Error> {
+    pub fn failed(&mut self, failed: Failed) -> Result<(Option<Duration>, Error), Error> {
         self.attempts += 1;
         let (after, trouble) = match failed {
             Failed::Trouble(trouble) => {
@@ -304,7 +318,7 @@ pub(crate) fn token(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn odd(told: &impl std::fmt::Debug) -> Error {
+pub(crate) fn odd(told: &impl std::fmt::Debug) -> Error {
     let mut kind = format!("{told:?}");
     // The first word names the kind; what follows may hold secrets.
     kind.truncate(kind.find(|c: char| !c.is_alphanumeric()).unwrap_or(kind.len()));

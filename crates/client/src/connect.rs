@@ -26,6 +26,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that a server may send ahead, on one stream and on all: an answer with a long line of waiters fits.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Streams on one connection of which none stands in another's way even when nobody takes what they bring.
+pub(crate) const FULL_STREAMS_MAX: usize = (CONNECTION_WINDOW_BYTES / STREAM_WINDOW_BYTES) as usize;
 
 /// Sends requests over one connection.
 pub(crate) type Sender = http2::SendRequest<tonic::body::Body>;

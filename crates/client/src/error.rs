@@ -28,6 +28,16 @@ pub enum Error {
         /// What is wrong, and what is right.
         detail: String,
     },
+    /// The lease lives, but not for this: it does not cover what was to be written, or it is shared.
+    ScopeMismatch {
+        /// In the server's words.
+        detail: String,
+    },
+    /// It is more than the server takes at once, or has room for.
+    TooLarge {
+        /// In the server's words.
+        detail: String,
+    },
     /// The server does not know the caller, or does not let it.
     NotAllowed {
         /// In the server's words.
@@ -121,7 +131,11 @@ impl Error {
             Error::Held(held) => Advice::TryAgain(held.retry_after),
             Error::Busy { retry_after, .. } => Advice::TryAgain(*retry_after),
             Error::Ended(_) => Advice::StopWork,
-            Error::Invalid { .. } | Error::NotFound { .. } | Error::Gone => Advice::ChangeRequest,
+            Error::Invalid { .. }
+            | Error::ScopeMismatch { .. }
+            | Error::TooLarge { .. }
+            | Error::NotFound { .. }
+            | Error::Gone => Advice::ChangeRequest,
             Error::NotAllowed { .. } | Error::ServerUnavailable(_) | Error::Unexpected { .. } => {
                 Advice::CheckServer
             }
@@ -148,6 +162,8 @@ impl fmt::Display for Error {
             }
             Error::Ended(ended) => ended.fmt(f),
             Error::Invalid { field, detail } => write!(f, "`{field}` is not valid: {detail}"),
+            Error::ScopeMismatch { detail } => write!(f, "the lease is not one for this: {detail}"),
+            Error::TooLarge { detail } => write!(f, "too large: {detail}"),
             Error::NotAllowed { detail } => write!(f, "not allowed: {detail}"),
             Error::NotFound { detail } => write!(f, "not found: {detail}"),
             Error::Cancelled => f.write_str("the request was taken back"),

@@ -1,5 +1,6 @@
 //! The way to a real server: gRPC over one shared connection, made when it is needed and made anew when it is broken or
-//! distrusted. Whoever needs more streams than a connection has gets another. Never retries; whoever asks decides that.
+//! distrusted. Whoever needs more streams than a connection has gets another, and whoever reads files: a reader that stands
+//! still must not keep renewals from being answered. Never retries; whoever asks decides that.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,6 +14,7 @@ use futures_util::{FutureExt, Stream, StreamExt, stream};
 use hyper::Uri;
 use hyper::header::HeaderValue;
 use leasehold_protocol::v1;
+use leasehold_protocol::v1::files_client::FilesClient;
 use leasehold_protocol::v1::locks_client::LocksClient;
 use leasehold_protocol::v1::operations_client::OperationsClient;
 use leasehold_protocol::v1::sessions_client::SessionsClient;
@@ -21,9 +23,9 @@ use tokio_rustls::rustls::ClientConfig;
 use tonic::{Response, Status, Streaming};
 
 use crate::address::Address;
-use crate::connect::connect;
+use crate::connect::{FULL_STREAMS_MAX, connect};
 use crate::error::Error;
-use crate::pipe::{Occupied, Pipe};
+use crate::pipe::{Occupied, Pipe, STREAMS_MAX};
 use crate::wire::{Call, CallAnswer, Conversation, Failed, Groups, Trouble, Wire};
 
 /// The longest answer that is taken: a page of locks with long lines.
@@ -49,14 +51,40 @@ pub(crate) struct Grpc {
     pipes: Mutex<Pipes>,
 }
 
-/// The connections that there are: one, unless that has no room.
+/// The connections that there are: one for words, unless that has no room, and more while files are read.
 #[derive(Default)]
 struct Pipes {
     /// Connections are counted from 1.
     last_id: u64,
-    open: Vec<(u64, Pipe)>,
+    open: Vec<Open>,
     /// The last attempt that made none, and when it ended.
     failed: Option<(Instant, Trouble)>,
+}
+
+/// A connection that is there.
+struct Open {
+    id: u64,
+    load: Load,
+    pipe: Pipe,
+}
+
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// Questions and answers, which are always taken as they come.
+    Words,
+    /// What files hold, which lies there until its reader takes it.
+    Files,
+}
+
+impl Load {
+    /// How many streams have room on one connection.
+    fn streams_max(self) -> usize {
+        match self {
+            Load::Words => STREAMS_MAX,
+            Load::Files => FULL_STREAMS_MAX,
+        }
+    }
 }
 
 /// A place for one stream.
@@ -67,10 +95,11 @@ struct Seat {
 }
 
 impl Pipes {
-    fn seat(&mut self) -> Option<Seat> {
-        self.open.retain(|(_, pipe)| pipe.is_open());
-        self.open.iter().find_map(|(id, pipe)| {
-            pipe.occupy().map(|occupied| Seat { connection: *id, pipe: pipe.clone(), occupied })
+    fn seat(&mut self, load: Load) -> Option<Seat> {
+        self.open.retain(|open| open.pipe.is_open());
+        self.open.iter().filter(|open| open.load == load).find_map(|Open { id, pipe, .. }| {
+            let occupied = pipe.occupy(load.streams_max())?;
+            Some(Seat { connection: *id, pipe: pipe.clone(), occupied })
         })
     }
 }
@@ -98,16 +127,16 @@ impl Grpc {
     }
 
     /// A place on a connection that is there, or on a new one.
-    async fn seat(&self, by: Instant) -> Result<Seat, Failed> {
+    async fn seat(&self, load: Load, by: Instant) -> Result<Seat, Failed> {
         let asked = Instant::now();
-        if let Some(seat) = self.pipes().seat() {
+        if let Some(seat) = self.pipes().seat(load) {
             return Ok(seat);
         }
         let turn = timeout_at(by, self.connecting.lock()).await;
         let _turn = turn.map_err(|_| Failed::Trouble(Trouble::Silence("no connection in time".into())))?;
         {
             let mut pipes = self.pipes();
-            if let Some(seat) = pipes.seat() {
+            if let Some(seat) = pipes.seat(load) {
                 return Ok(seat);
             }
             // Somebody has just tried in vain: trying again at once is for those who come later.
@@ -126,8 +155,8 @@ impl Grpc {
                 let pipe = Pipe::new(sender, handle, tls.is_some(), authorization.clone());
                 pipes.last_id += 1;
                 let id = pipes.last_id;
-                pipes.open.push((id, pipe));
-                pipes.seat().ok_or_else(|| {
+                pipes.open.push(Open { id, load, pipe });
+                pipes.seat(load).ok_or_else(|| {
                     Failed::Trouble(Trouble::Broken("the connection closed as soon as it was made".into()))
                 })
             }
@@ -140,7 +169,7 @@ impl Grpc {
 
     /// A connection for single calls, made now if there is none.
     pub async fn pipe(&self) -> Result<(u64, Pipe), Failed> {
-        let seat = self.seat(self.by()).await?;
+        let seat = self.seat(Load::Words, self.by()).await?;
         Ok((seat.connection, seat.pipe))
     }
 
@@ -155,6 +184,11 @@ impl Grpc {
 
     fn sessions(&self, pipe: &Pipe) -> SessionsClient<Pipe> {
         SessionsClient::with_origin(pipe.clone(), self.origin.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    fn files(&self, pipe: &Pipe) -> FilesClient<Pipe> {
+        FilesClient::with_origin(pipe.clone(), self.origin.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
@@ -199,6 +233,18 @@ fn until_failure<T: Send + 'static>(seat: Seat, told: Streaming<T>) -> BoxStream
     .boxed()
 }
 
+/// Everything that is told, up to the end or the first failure.
+fn until_end<T: Send + 'static>(seat: Seat, told: Streaming<T>) -> BoxStream<'static, Result<T, Failed>> {
+    stream::unfold(Some((seat, told)), |state| async {
+        let (seat, mut told) = state?;
+        match told.message().await {
+            Ok(message) => message.map(|message| (Ok(message), Some((seat, told)))),
+            Err(status) => Some((Err(seat.pipe.failed(&status)), None)),
+        }
+    })
+    .boxed()
+}
+
 /// The same groups, as a type that the compiler can tell to be [`Send`].
 struct Named(Groups);
 
@@ -218,7 +264,7 @@ impl Wire for Grpc {
     fn converse(&self, groups: Groups) -> BoxFuture<'_, Result<Conversation, Failed>> {
         async move {
             let by = self.by();
-            let seat = self.seat(by).await?;
+            let seat = self.seat(Load::Words, by).await?;
             let mut operations = self.operations(&seat.pipe);
             let told = answered(&seat.pipe, by, operations.stream(Named(groups))).await?;
             Ok(Conversation { connection: seat.connection, told: until_failure(seat, told) })
@@ -229,18 +275,30 @@ impl Wire for Grpc {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<CallAnswer, Failed>> {
         async move {
             let by = self.by();
-            let Seat { pipe, occupied: _occupied, .. } = self.seat(by).await?;
-            let (mut locks, mut sessions) = (self.locks(&pipe), self.sessions(&pipe));
+            let Seat { pipe, occupied: _occupied, .. } = self.seat(Load::Words, by).await?;
+            let by = by + call.extra();
+            let (mut locks, mut sessions, mut files) =
+                (self.locks(&pipe), self.sessions(&pipe), self.files(&pipe));
             Ok(match call {
                 Call::List(asked) => CallAnswer::List(answered(&pipe, by, locks.list(asked)).await?),
                 Call::Break(asked) => CallAnswer::Break(answered(&pipe, by, locks.r#break(asked)).await?),
                 Call::Cancel(asked) => CallAnswer::Cancel(answered(&pipe, by, locks.cancel(asked)).await?),
-                Call::Acquire(asked) => {
-                    let by = by + Duration::from_millis(asked.wait_ms);
-                    CallAnswer::Acquire(answered(&pipe, by, locks.acquire(asked)).await?)
-                }
+                Call::Acquire(asked) => CallAnswer::Acquire(answered(&pipe, by, locks.acquire(asked)).await?),
                 Call::ListSessions(asked) => {
                     CallAnswer::ListSessions(answered(&pipe, by, sessions.list(asked)).await?)
+                }
+                Call::AppendFile(asked) => {
+                    CallAnswer::WriteFile(answered(&pipe, by, files.append(asked)).await?)
+                }
+                Call::WriteFile(asked) => {
+                    CallAnswer::WriteFile(answered(&pipe, by, files.write(asked)).await?)
+                }
+                Call::DeleteFile(asked) => {
+                    CallAnswer::DeleteFile(answered(&pipe, by, files.delete(asked)).await?)
+                }
+                Call::StatFile(asked) => CallAnswer::StatFile(answered(&pipe, by, files.stat(asked)).await?),
+                Call::ListFiles(asked) => {
+                    CallAnswer::ListFiles(answered(&pipe, by, files.list(asked)).await?)
                 }
             })
         }
@@ -253,7 +311,7 @@ impl Wire for Grpc {
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::Event, Failed>>, Failed>> {
         async move {
             let by = self.by();
-            let seat = self.seat(by).await?;
+            let seat = self.seat(Load::Words, by).await?;
             let mut locks = self.locks(&seat.pipe);
             let told = answered(&seat.pipe, by, locks.watch(request)).await?;
             Ok(until_failure(seat, told))
@@ -261,10 +319,24 @@ impl Wire for Grpc {
         .boxed()
     }
 
+    fn read_file(
+        &self,
+        request: v1::ReadFileRequest,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::ReadFileResponse, Failed>>, Failed>> {
+        async move {
+            let by = self.by();
+            let seat = self.seat(Load::Files, by).await?;
+            let mut files = self.files(&seat.pipe);
+            let told = answered(&seat.pipe, by, files.read(request)).await?;
+            Ok(until_end(seat, told))
+        }
+        .boxed()
+    }
+
     fn distrust(&self, connection: u64) {
         let mut pipes = self.pipes();
-        for (_, pipe) in pipes.open.extract_if(.., |(id, _)| *id == connection) {
-            pipe.cut();
+        for open in pipes.open.extract_if(.., |open| open.id == connection) {
+            open.pipe.cut();
         }
     }
 }

@@ -25,6 +25,7 @@ mod pipe;
 mod socket;
 mod tls;
 
+mod file_view;
 mod refusal;
 mod view;
 
@@ -32,6 +33,7 @@ mod operations;
 
 mod calls;
 mod client;
+mod file_calls;
 mod observe;
 mod owner;
 
@@ -62,6 +64,8 @@ pub use boot_clock::BootClock;
 pub use client::{Client, ClientBuilder};
 pub use clock::{Clock, Sleep};
 pub use error::{Advice, Ended, Error, Held, Unavailable};
+pub use file_calls::FileReader;
+pub use file_view::{FileRow, FileWrite, Written};
 pub use guard::Guard;
 pub use hold::Standing;
 pub use leader::{Following, Leader, Led, Next, Term};

@@ -44,7 +44,7 @@ impl Drop for Occupied {
 }
 
 /// Streams on one connection: a little fewer than servers take, which let more wait without a word.
-const STREAMS_MAX: usize = 1_000;
+pub(crate) const STREAMS_MAX: usize = 1_000;
 
 impl Pipe {
     pub fn new(
@@ -56,9 +56,9 @@ impl Pipe {
         Pipe { sender, handle, secure, authorization, streams: Arc::default() }
     }
 
-    /// Takes a stream's place on it, if it is open and there is one.
-    pub fn occupy(&self) -> Option<Occupied> {
-        if !self.is_open() || self.streams.load(Ordering::Relaxed) >= STREAMS_MAX {
+    /// Takes a stream's place on it, if it is open and there are fewer than so many.
+    pub fn occupy(&self, streams_max: usize) -> Option<Occupied> {
+        if !self.is_open() || self.streams.load(Ordering::Relaxed) >= streams_max {
             return None;
         }
         self.streams.fetch_add(1, Ordering::Relaxed);

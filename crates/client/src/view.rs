@@ -526,11 +526,11 @@ impl fmt::Display for EventKind {
     }
 }
 
-fn token(told: i64) -> Result<u64, Error> {
+pub(crate) fn token(told: i64) -> Result<u64, Error> {
     u64::try_from(told).map_err(|_| unexpected(format!("a token below zero ({told})")))
 }
 
-fn time(told: Option<prost_types::Timestamp>) -> SystemTime {
+pub(crate) fn time(told: Option<prost_types::Timestamp>) -> SystemTime {
     told.and_then(|time| SystemTime::try_from(time).ok()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 

@@ -2,6 +2,7 @@
 //! `testing` is in memory. Speaks the messages of the protocol, never retries, and never waits longer than it is told.
 
 use std::fmt;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -79,7 +80,33 @@ pub(crate) enum Call {
     Cancel(v1::CancelRequest),
     /// Acquires under a chosen request id.
     Acquire(v1::AcquireRequest),
+    /// Writes to the end of a file.
+    AppendFile(v1::AppendFileRequest),
+    /// Writes to a file at an offset.
+    WriteFile(v1::WriteFileRequest),
+    /// Deletes a file.
+    DeleteFile(v1::DeleteFileRequest),
+    /// Looks at one file.
+    StatFile(v1::StatFileRequest),
+    /// A page of files.
+    ListFiles(v1::ListFilesRequest),
 }
+
+impl Call {
+    /// What the call may take by itself, beyond what every answer may take: time in line, or the way of many bytes.
+    pub fn extra(&self) -> Duration {
+        let data = match self {
+            Call::Acquire(asked) => return Duration::from_millis(asked.wait_ms),
+            Call::AppendFile(asked) => &asked.data,
+            Call::WriteFile(asked) => &asked.data,
+            _ => return Duration::ZERO,
+        };
+        Duration::from_millis(data.len() as u64 / SLOWEST_BYTES_PER_MS)
+    }
+}
+
+/// Whoever sends slower than a megabit a second is taken for silent.
+const SLOWEST_BYTES_PER_MS: u64 = 125;
 
 /// Its answer.
 #[derive(Clone, Debug)]
@@ -89,6 +116,11 @@ pub(crate) enum CallAnswer {
     ListSessions(v1::ListSessionsResponse),
     Cancel(v1::CancelResponse),
     Acquire(v1::Lease),
+    /// Of both ways to write.
+    WriteFile(v1::WriteFileResponse),
+    DeleteFile(v1::DeleteFileResponse),
+    StatFile(v1::File),
+    ListFiles(v1::ListFilesResponse),
 }
 
 /// A way to one server. It gives up by itself what takes too long, but for calls that wait in line; dropping a future ends it.
@@ -108,6 +140,12 @@ pub(crate) trait Wire: Send + Sync + 'static {
         &self,
         request: v1::WatchRequest,
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::Event, Failed>>, Failed>>;
+
+    /// Reads a file; ends with it, or after the first failure.
+    fn read_file(
+        &self,
+        request: v1::ReadFileRequest,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::ReadFileResponse, Failed>>, Failed>>;
 
     /// This connection has been silent when it should not: the next stream or call goes over a new one.
     fn distrust(&self, connection: u64);

@@ -61,6 +61,7 @@ impl Life {
                     feed.intake().put(Arc::new(events));
                 })
             },
+            files: memory.files(),
             ..DriverOptions::default()
         };
         let clock = Arc::new(ServerClock(clock.clone()));

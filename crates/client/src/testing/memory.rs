@@ -1,17 +1,25 @@
-//! A journal in memory that outlives the server: what a restart recovers from. Keeps every batch for as long as the test
-//! runs, and never fails.
+//! A journal and files in memory that outlive the server: what a restart recovers from. Keeps every batch for as long as the
+//! test runs, and never fails.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_engine::Replay;
+use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::limits::BATCH_BYTES_MAX;
 use leasehold_journal::{Chore, ChoreDone, Extent, Fold, Journal, StorageError};
 use leasehold_state_machine::limits::Limits;
 
-/// Clones are the same journal.
-#[derive(Clone, Default)]
+/// Clones are the same journal, and the same files.
+#[derive(Clone)]
 pub(super) struct Memory {
     batches: Arc<Mutex<Vec<Vec<u8>>>>,
+    files: Arc<dyn FileStore>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { batches: Arc::default(), files: Arc::new(DiskStore::new(MemoryDisk::new())) }
+    }
 }
 
 impl Memory {
@@ -23,6 +31,12 @@ impl Memory {
             assert!(read.is_ok(), "a batch of ours cannot be read back: {read:?}");
         }
         replay
+    }
+
+    /// Where the bytes of files are. What is durable is in them before the server can be killed, so that nothing is left
+    /// to recover.
+    pub fn files(&self) -> Arc<dyn FileStore> {
+        Arc::clone(&self.files)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {

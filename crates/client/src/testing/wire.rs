@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::outcome::What;
-use leasehold_server::grpc::{operations, refused, requests, shapes, watch};
+use leasehold_server::grpc::{files, operations, refused, requests, shapes, watch};
 use leasehold_server::http::door::Door;
 use leasehold_server::wire::commands::Call as Asked;
 use leasehold_server::wire::problem::Denial;
@@ -91,6 +91,15 @@ impl Wire for MemoryWire {
         .boxed()
     }
 
+    fn read_file(
+        &self,
+        _: v1::ReadFileRequest,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::ReadFileResponse, Failed>>, Failed>> {
+        let detail = "the server of `testing` does not read files; look at their sizes, or use a real server";
+        let error = v1::Error { code: "not_found".into(), detail: detail.into(), ..v1::Error::default() };
+        async { Err(Failed::Refused(Box::new(error))) }.boxed()
+    }
+
     fn distrust(&self, connection: u64) {
         self.machine.change(|weather| {
             let way = &mut weather.ways[self.way];
@@ -115,6 +124,21 @@ async fn carry_out(door: &Door, call: Call) -> Result<CallAnswer, Denial> {
         }
         Call::Acquire(asked) => {
             CallAnswer::Acquire(shapes::lease(door.call(Asked::Acquire, requests::acquire(asked)).await?))
+        }
+        Call::AppendFile(asked) => {
+            CallAnswer::WriteFile(files::wrote(door.call(Asked::AppendFile, files::append(asked)).await?))
+        }
+        Call::WriteFile(asked) => {
+            CallAnswer::WriteFile(files::wrote(door.call(Asked::WriteFile, files::write(asked)).await?))
+        }
+        Call::DeleteFile(asked) => {
+            CallAnswer::DeleteFile(files::deleted(door.call(Asked::DeleteFile, files::delete(asked)).await?))
+        }
+        Call::StatFile(asked) => {
+            CallAnswer::StatFile(files::file(door.call(Asked::StatFile, files::stat(asked)).await?))
+        }
+        Call::ListFiles(asked) => {
+            CallAnswer::ListFiles(files::files(door.call(Asked::ListFiles, files::list(asked)).await?))
         }
     };
     Ok(answer)

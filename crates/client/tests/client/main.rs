@@ -8,6 +8,7 @@
 mod proxy;
 mod server;
 
+mod files;
 mod line;
 mod lost_reply;
 mod many;

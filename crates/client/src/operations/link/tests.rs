@@ -35,6 +35,13 @@ impl Wire for Nowhere {
         std::future::pending().boxed()
     }
 
+    fn read_file(
+        &self,
+        _: v1::ReadFileRequest,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::ReadFileResponse, Failed>>, Failed>> {
+        std::future::pending().boxed()
+    }
+
     fn distrust(&self, _: u64) {}
 }
 
