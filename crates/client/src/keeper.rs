@@ -5,6 +5,8 @@
 //! All times are microseconds of one clock, the client's boot-time clock. An answer counts from the moment its attempt was
 //! *sent*: it may have been under way for any length of time.
 
+use leasehold_planted::{Bug, planted};
+
 /// A renewal is repeated after this part of the TTL...
 const REPEAT_PART: u64 = 24;
 /// ...and never faster than this, as little as renewals that are confirmed.
@@ -151,12 +153,14 @@ impl Keeper {
     pub fn confirm(&mut self, answer: Confirmation) -> Confirmed {
         let Confirmation { sent_us, heard_us, ttl_us, .. } = answer;
         assert!(sent_us <= heard_us, "an answer is heard after its attempt was sent");
-        if self.look(heard_us) == Standing::Lost {
+        let sent_us = if planted(Bug::ClientCountsFromReply) { heard_us } else { sent_us };
+        if self.look(heard_us) == Standing::Lost && !planted(Bug::LateSuccessRevives) {
             return Confirmed::Lost;
         }
         // The decision was made before it was heard, so that no honest answer reaches further than this. (Whatever numbers
         // are in an answer, there is an end to time.)
         let until_us = sent_us.saturating_add(answer.stop_after_us).min(heard_us.saturating_add(ttl_us / 2));
+        let until_us = if planted(Bug::BeliefToDeadline) { until_us + ttl_us / 2 } else { until_us };
         let first = self.until_us.is_none();
         let waited_long = first
             && self.seek_until_us == u64::MAX
@@ -189,7 +193,7 @@ impl Keeper {
             Some(until_us) => now_us >= until_us,
             None => now_us >= self.seek_until_us,
         };
-        self.lost |= past;
+        self.lost = past || self.lost && !planted(Bug::LateSuccessRevives);
         match self.until_us {
             _ if self.lost => Standing::Lost,
             None => Standing::Unconfirmed,

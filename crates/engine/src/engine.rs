@@ -14,6 +14,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::answer::{Answer, Reply};
 use leasehold_state_machine::codec::{BootId, Stamp};
 use leasehold_state_machine::command::{Attachment, Command, Request};
@@ -208,6 +209,9 @@ impl Engine {
         }
         let batch = self.backlog.take()?;
         self.in_flight = Some(InFlight { last_seq: batch.last_seq, events: batch.events });
+        if planted(Bug::ReplyBeforeSync) {
+            self.withheld.durable(batch.last_seq);
+        }
         Some(batch)
     }
 
@@ -256,6 +260,9 @@ impl Engine {
 
     /// The raw time at which it wants its next turn at the latest; none: when something arrives.
     pub fn wake_raw_us(&self) -> Option<u64> {
+        if planted(Bug::DeafToTime) {
+            return None;
+        }
         let raw_us = self.time.raw_us();
         let heartbeat_us = self.is_live().then_some(raw_us + TURN_EVERY_US);
         if self.backlog.is_full() {
@@ -364,10 +371,11 @@ impl Engine {
         let live = self.is_live();
         // Nearly every answer shows a deadline, or rests on one that was renewed and not written. So while sessions
         // live none leaves before a horizon above this turn's raw time is durable; in good times one always is.
+        let clock_us = if planted(Bug::HorizonOnWrongClock) { now.us } else { now.raw_us };
         let horizon = if live {
-            self.horizon.due(now.raw_us)
+            self.horizon.due(clock_us)
         } else if self.out.replies.iter().any(|reply| reply.promises_time) {
-            self.horizon.wanted(now.raw_us)
+            self.horizon.wanted(clock_us)
         } else {
             None
         };
@@ -377,10 +385,10 @@ impl Engine {
         }
         self.encode();
 
-        let cover = self.horizon.cover(now.raw_us);
+        let cover = self.horizon.cover(clock_us);
         for reply in std::mem::take(&mut self.out.replies) {
             let mut after = reply.after;
-            if live || reply.promises_time {
+            if (live || reply.promises_time) && !planted(Bug::GrantNotBoundedByHorizon) {
                 assert!(cover.is_some(), "a promise is covered by a horizon");
                 after = after.max(cover.unwrap_or(Seq::MAX));
             }

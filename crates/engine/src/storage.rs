@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_files::FileStore;
 use leasehold_journal::{Chore, ChoreDone, Fold, Journal, StorageError};
+use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::event::Seq;
 
 use crate::appliers::{AppliedWord, Appliers, SayApplied};
@@ -132,8 +133,11 @@ impl JournalThread {
         loop {
             self.look_around()?;
             match works.recv_timeout(Duration::from_millis(ROOM_LOOK_EVERY_MS)) {
-                Ok(Work::Append(batch)) => {
+                Ok(Work::Append(mut batch)) => {
                     let begun = Instant::now();
+                    if planted(Bug::FileBytesBeforeSync) {
+                        self.appliers.hand_over(std::mem::take(&mut batch.changes));
+                    }
                     self.journal.append(&batch.payload)?;
                     let commit_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
                     (self.say)(Word::Durable { last_seq: batch.last_seq, commit_us });

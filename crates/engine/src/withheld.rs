@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::event::{Event, Seq};
 use leasehold_state_machine::{EndedNotice, QueuedNotice};
@@ -99,7 +100,7 @@ impl Withheld {
     /// A reply whose events are durable leaves, unless it speaks of bytes that are not in their file.
     fn rests_on_the_disk(&mut self, reply: Reply) {
         match reply.applied {
-            Some(seq) if self.unapplied.contains(&seq) => {
+            Some(seq) if self.unapplied.contains(&seq) && !planted(Bug::WriteToldEarly) => {
                 self.applying.entry(seq).or_default().push(reply);
             }
             _ => self.ready.push(reply),

@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::faults::{FaultKind, Tally};
 use crate::invariants::Violation;
+use crate::plant;
 use crate::run::{self as simulation, Outcome};
 
 /// Run the server in a simulated world of faults, and check every promise
@@ -31,6 +32,9 @@ pub struct SimArgs {
     /// Tell the story of the run, line by line; needs --seed.
     #[arg(long, requires = "seed")]
     pub trace: bool,
+    /// Put this bug in on purpose, to see it caught; `list` names them all. Needs a build with the feature planted-bugs.
+    #[arg(long, value_name = "NAME")]
+    pub bug: Option<String>,
 }
 
 /// What the seeds came to.
@@ -43,17 +47,38 @@ struct Totals {
 
 /// A promise was broken: a bug of ours, as all commands count it.
 const BROKEN: u8 = 70;
+/// Asked for what there is not, as all commands count it.
+const USAGE: u8 = 64;
 
 /// Runs the command.
 pub fn run(args: SimArgs) -> ExitCode {
-    say_which_seed_panicked();
+    let planted = match args.bug.as_deref() {
+        None => Ok(None),
+        Some("list") => match plant::list() {
+            Ok(bugs) => {
+                print!("{bugs}");
+                return ExitCode::SUCCESS;
+            }
+            Err(problem) => Err(problem),
+        },
+        Some(name) => plant::choose(name).map(Some),
+    };
+    let _planted = match planted {
+        Ok(planted) => planted,
+        Err(problem) => {
+            eprintln!("leasehold: {problem}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let again = args.bug.as_ref().map_or(String::new(), |bug| format!(" --bug {bug}"));
+    say_which_seed_panicked(again.clone());
     let totals = match args.seed {
         Some(seed) => one(seed, args.trace),
         None => many(&args),
     };
     for (seed, violation) in totals.failed.iter().take(5) {
         eprintln!("seed {seed} violates {violation}");
-        eprintln!("see it again with: leasehold sim --seed {seed} --trace");
+        eprintln!("see it again with: leasehold sim --seed {seed} --trace{again}");
     }
     if !args.trace {
         println!("{}", line(&totals));
@@ -142,14 +167,14 @@ fn run_seed(seed: u64, trace: bool) -> Outcome {
 }
 
 /// An assertion inside the engine is a violation too; the seed must not be lost with it.
-fn say_which_seed_panicked() {
+fn say_which_seed_panicked(again: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         before(info);
         if let Some(seed) = SEED.get() {
             eprintln!("seed {seed} violates an assertion of the server");
-            eprintln!("see it again with: leasehold sim --seed {seed} --trace");
-            std::process::exit(1);
+            eprintln!("see it again with: leasehold sim --seed {seed} --trace{again}");
+            std::process::exit(BROKEN.into());
         }
     }));
 }

@@ -38,6 +38,8 @@ kinds! {
     TornRecord = "torn records",
     /// A power loss took unsynced sectors with it.
     LostSectors = "lost sectors",
+    /// A bit of a record in the middle of the journal was spoilt.
+    DamagedRecord = "damaged records",
     /// A write or a sync failed.
     DiskError = "disk errors",
     /// A sync took 0.3 to 5 s.

@@ -2,7 +2,8 @@
 //! and to repeat, what must be confirmed first, and when the lease is lost. What it is told of a lease goes to the
 //! invariants too, before the client acts on it.
 
-use leasehold_client::keeper::{Confirmation, Confirmed, Keeper, Renewal, Step};
+use leasehold_client::keeper::{Confirmation, Confirmed, Step};
+use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::answer::{Answer, LeaseView, Outcome, Refusal, SessionView};
 use leasehold_state_machine::command::{Command, Renew};
 use leasehold_state_machine::ids::SessionId;
@@ -10,7 +11,6 @@ use leasehold_state_machine::ids::SessionId;
 use crate::client::{Alarm, Client};
 use crate::invariants;
 use crate::network::{Network, Purpose};
-use crate::plant::Plant;
 use crate::task::Phase;
 use crate::workload;
 use crate::world::World;
@@ -73,20 +73,10 @@ impl Client {
         };
         let Some(lease) = &mut task.lease else { return };
         let mut answer = terms.confirmation(sent_us, heard_us);
-        match world.plant {
-            Some(Plant::BeliefFromArrival) => answer.sent_us = heard_us,
-            Some(Plant::BeliefFromRetry) => answer.sent_us = task.sent_us.max(sent_us),
-            Some(Plant::BeliefToDeadline) => {
-                answer.stop_after_us += terms.ttl_us / 2;
-                answer.ttl_us *= 2;
-            }
-            _ => {}
+        if planted(Bug::ClientCountsFromRetry) {
+            answer.sent_us = task.sent_us.max(sent_us);
         }
-        let mut confirmed = task.keeper.confirm(answer);
-        if confirmed == Confirmed::Lost && world.plant == Some(Plant::LateSuccessRevives) {
-            task.keeper = Keeper::new(Renewal::Timetable);
-            confirmed = task.keeper.confirm(answer);
-        }
+        let confirmed = task.keeper.confirm(answer);
         lease.ttl_us = task.keeper.ttl_us();
         let stopping_us = lease.ttl_us * 35 / 100;
         let holder = invariants::Holder {

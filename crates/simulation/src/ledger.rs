@@ -220,6 +220,11 @@ pub(crate) mod tests {
 
     /// Attempts 1, 2, … of life 1, given to the engine at their own number of microseconds, wait for `a`.
     pub(crate) fn with_acquires(id: Option<&str>, count: u64) -> Ledger {
+        with_waits(id, count, 1000)
+    }
+
+    /// The same, for as long as this.
+    pub(crate) fn with_waits(id: Option<&str>, count: u64, wait_ms: u64) -> Ledger {
         let mut ledger = Ledger::default();
         ledger.started(1, 0);
         for n in 1..=count {
@@ -228,7 +233,7 @@ pub(crate) mod tests {
                 owner: Owner::parse("w").unwrap(),
                 ttl: None,
                 mode: Mode::Exclusive,
-                wait: Wait::from_ms(1000).unwrap(),
+                wait: Wait::from_ms(wait_ms).unwrap(),
                 session: None,
                 request_id: id.map(|id| RequestId::parse(id).unwrap()),
                 metadata: Metadata::default(),

@@ -39,5 +39,4 @@ mod run;
 pub mod command;
 
 pub use faults::{FaultKind, Tally};
-pub use plant::Plant;
 pub use run::{Outcome, run, run_heeding};

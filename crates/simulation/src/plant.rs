@@ -1,43 +1,43 @@
-//! Bugs put in on purpose, to prove that the invariants can see. Each is a small lie of the driver, the disk or a client
-//! around the unchanged engine; a run has at most one, and an ordinary run has none.
+//! `leasehold sim --bug`: which bug is put in on purpose, and which ones there are. Only a build with the feature
+//! `planted-bugs` has any (`crates/planted`); an ordinary one says how to make that.
 
-/// A bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    /// A batch is called durable when it is handed over, not when it is.
-    EarlyReplies,
-    /// The disk says that it has synced and has not.
-    LyingDisk,
-    /// Clients count a lease from the arrival of the answer, not from the sending of the request.
-    BeliefFromArrival,
-    /// Clients count a lease from the last sending of its request, not from that of the attempt which is answered.
-    BeliefFromRetry,
-    /// A client that has lost a lease believes in it again when a renewal succeeds late.
-    LateSuccessRevives,
-    /// A client takes no notice of half the TTL: it believes until the very deadline it was told.
-    BeliefToDeadline,
-    /// After a restart the boot clock reads more than it should, and the wall clock agrees.
-    ClockAheadAtRestart,
-    /// The data directory is lost at a power loss and the server begins a new one.
-    ForgottenJournal,
-    /// A connection that closes late detaches the newer attempt of the same request.
-    DetachesTheNewest,
-    /// A request id that comes a second time is taken for a new one.
-    IdsIgnored,
-    /// After a stop of the process time is made up for before the socket is read.
-    StopsCounted,
-    /// The engine is not turned when its time has come, only when somebody asks.
-    DeafToTime,
-    /// Bytes are put into files when their batch is handed to the disk, not when it is durable.
-    BytesBeforeSync,
-    /// A write is told done when it is durable, before its bytes are in the file.
-    WritesToldEarly,
-    /// The request id of a write that comes a second time is taken for a new one.
-    WriteIdsIgnored,
-    /// A start leaves in a file what lies behind its end.
-    RecoveryDoesNotCut,
-    /// A snapshot is published before the files are on the disk.
-    SnapshotBeforeFiles,
-    /// A write by a holder of the past is let through under the token of today's.
-    Unfenced,
+#[cfg(feature = "planted-bugs")]
+pub use with_bugs::{choose, list};
+#[cfg(not(feature = "planted-bugs"))]
+pub use without_bugs::{choose, list};
+
+#[cfg(feature = "planted-bugs")]
+mod with_bugs {
+    use leasehold_planted::{Bug, Planted, plant};
+
+    /// All bugs, a line each.
+    pub fn list() -> Result<String, String> {
+        Ok(Bug::ALL.iter().map(|bug| format!("{:30} {}\n", bug.name(), bug.text())).collect())
+    }
+
+    /// Puts in the bug with this name, until what this gives is dropped.
+    pub fn choose(name: &str) -> Result<Planted, String> {
+        let bug = Bug::named(name);
+        let bug =
+            bug.ok_or_else(|| format!("there is no planted bug {name:?}; --bug list names them all"))?;
+        Ok(plant(Some(bug)))
+    }
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+mod without_bugs {
+    use std::convert::Infallible;
+
+    const NONE: &str = "this program was built without bugs to plant; build one that has them with: \
+                        cargo build --release --features planted-bugs";
+
+    /// There are none.
+    pub fn list() -> Result<String, String> {
+        Err(NONE.to_owned())
+    }
+
+    /// There are none.
+    pub fn choose(_name: &str) -> Result<Infallible, String> {
+        Err(NONE.to_owned())
+    }
 }

@@ -11,7 +11,6 @@ use crate::client::Alarm;
 use crate::faults::{Disaster, FaultKind, Tally, Weather};
 use crate::invariants::{Violation, Watch};
 use crate::network::CallId;
-use crate::plant::Plant;
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -118,8 +117,6 @@ pub struct World {
     pub pace: u64,
     /// Until when nobody begins anything.
     pub lull_until_us: u64,
-    /// A bug put in on purpose.
-    pub plant: Option<Plant>,
     /// The one invariant that is heeded, if not all are.
     heeds: Option<&'static str>,
     /// The first invariant that did not hold.
@@ -134,7 +131,7 @@ impl World {
         (random, file_random): (Random, Random),
         weather: Weather,
         trace: Trace,
-        planted: Option<(Plant, &'static str)>,
+        heeds: Option<&'static str>,
     ) -> World {
         World {
             now_us: 0,
@@ -148,8 +145,7 @@ impl World {
             healing: false,
             pace: 1,
             lull_until_us: 0,
-            plant: planted.map(|(plant, _)| plant),
-            heeds: planted.map(|(_, invariant)| invariant),
+            heeds,
             violation: None,
             queue: BTreeMap::new(),
             order: 0,
@@ -187,6 +183,11 @@ impl World {
     /// Counts a fault that took effect.
     pub fn count(&mut self, kind: FaultKind) {
         self.tally.count(kind);
+    }
+
+    /// Whether all invariants are heeded, the server's own assertions among them.
+    pub fn heeds_all(&self) -> bool {
+        self.heeds.is_none()
     }
 
     /// Takes in what an invariant says.

@@ -4,6 +4,8 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use leasehold_planted::{Bug, planted};
+
 use crate::answer::EndedView;
 use crate::command::Attachment;
 use crate::crowd::{Class, Standing};
@@ -142,6 +144,9 @@ impl Waiter {
     /// When it leaves the line if nothing happens before.
     pub(crate) fn due_us(&self) -> u64 {
         match self.presence {
+            Presence::Attached { .. } if planted(Bug::GrantAfterTheWait) => {
+                self.wait_until_us.next_multiple_of(1_000_000)
+            }
             Presence::Attached { .. } => self.wait_until_us,
             // Who was there before a restart brings a new wait when it comes back.
             Presence::Absent { until_us } => until_us,

@@ -8,6 +8,7 @@ mod trouble;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use leasehold_planted::{Bug, planted};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
@@ -344,6 +345,10 @@ impl Book {
         }
         // Nobody can have answered what was not sent: there would be no time to count from.
         let Some(sent_us) = entry.first_us else { return };
+        let sent_us = match entry.place {
+            Place::Sent { at_us, .. } if planted(Bug::ClientCountsFromRetry) => at_us,
+            _ => sent_us,
+        };
         let refusal = match told {
             Told::Error(refusal) => refusal,
             told => {

@@ -1,15 +1,16 @@
 //! fifo: grants follow arrival among live, attached, conflicting waiters, across restarts, where everybody keeps the
-//! place for a grace; and a waiter whose time has passed is never granted.
+//! place for a grace; a waiter whose time has passed is never granted, and one with nothing in its way does not wait.
 //!
 //! Catches: overtaking, an order lost in a crash, an old connection that closes and takes the new attempt's place with
-//! it, a grant to somebody who has long been told that the wait is over. Who is attached it knows from the connections,
+//! it, a lost wake-up, a grant to somebody who has long been told that the wait is over. Who is attached it knows from the connections,
 //! not from the server; where that leaves room for doubt it keeps quiet.
 
 use std::collections::BTreeMap;
 
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::{Ask, Event, Ticket};
-use leasehold_state_machine::words::Wait;
+use leasehold_state_machine::resource::Resource;
+use leasehold_state_machine::words::{Mode, Wait};
 
 use super::file_model::FileModel;
 use super::{Committed, Verdict, Violation};
@@ -18,11 +19,18 @@ use crate::ledger::Ledger;
 /// How long everybody keeps the place after a restart.
 const GRACE_US: u64 = 5_000_000;
 
+/// How long a server takes at most to come to rest after it stood still.
+const SETTLE_US: u64 = 3_000_000;
+
 /// See above.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     line: BTreeMap<Ticket, (Ask, Wait)>,
     last_ticket: Ticket,
+    /// Live leases by token.
+    held: BTreeMap<u64, (Resource, Mode)>,
+    /// Who stands in line with nothing in the way, and since when that has been seen.
+    free_since_us: BTreeMap<Ticket, u64>,
 }
 
 impl Fifo {
@@ -36,7 +44,13 @@ impl Fifo {
             Event::Dequeued { ticket, .. } => {
                 self.line.remove(ticket);
             }
+            Event::Released { lease, .. }
+            | Event::Expired { lease }
+            | Event::Broken { lease, force: true, .. } => {
+                self.held.remove(&lease.token);
+            }
             Event::Granted { ticket, ask, token, .. } => {
+                self.held.insert(*token, (ask.resource.clone(), ask.mode));
                 let waited = self.line.remove(ticket);
                 match &waited {
                     Some(_) => in_time(committed, ask, ledger)?,
@@ -45,7 +59,7 @@ impl Fifo {
                 for (earlier, (other, wait)) in self.line.range(..*ticket) {
                     if files.overlap(&other.resource, &ask.resource)
                         && other.mode.conflicts(ask.mode)
-                        && stands(committed, other, *wait, ledger)
+                        && stands((committed.life, committed.at_us), other, *wait, ledger)
                     {
                         return Err(violation(format!(
                             "place {ticket} ({} of {}) was granted token {token} over place {earlier} ({} of {})",
@@ -56,6 +70,45 @@ impl Fifo {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Looks at who stands in line: whoever has nothing in the way is granted at once, so that a later look does not find
+    /// it there any more.
+    pub fn looked_at(
+        &mut self,
+        now_us: u64,
+        life: u64,
+        granting: bool,
+        ledger: &Ledger,
+        files: &FileModel,
+    ) -> Verdict {
+        let conflict = |ask: &Ask, resource: &Resource, mode: Mode| {
+            ask.mode.conflicts(mode) && files.overlap(&ask.resource, resource)
+        };
+        let mut free = BTreeMap::new();
+        for (ticket, (ask, wait)) in self.line.iter().filter(|_| granting) {
+            let blocked = self.held.values().any(|(resource, mode)| conflict(ask, resource, *mode))
+                || self
+                    .line
+                    .range(..*ticket)
+                    .any(|(_, (other, _))| conflict(ask, &other.resource, other.mode));
+            if blocked || ledger.newest(ask.secret, &ask.resource, life, now_us).is_none() {
+                continue;
+            }
+            let since_us = self.free_since_us.get(ticket).copied().unwrap_or(now_us);
+            if since_us < now_us
+                && !ledger.stood_still(since_us.saturating_sub(SETTLE_US), now_us)
+                && stands((life, now_us), ask, *wait, ledger)
+            {
+                return Err(violation(format!(
+                    "{} of {} has nothing in the way at place {ticket}, and is not granted",
+                    ask.resource, ask.owner
+                )));
+            }
+            free.insert(*ticket, since_us);
+        }
+        self.free_since_us = free;
         Ok(())
     }
 
@@ -70,8 +123,7 @@ impl Fifo {
 }
 
 /// Whether a waiter certainly stood in the way at the time of a grant.
-fn stands(committed: &Committed, ask: &Ask, wait: Wait, ledger: &Ledger) -> bool {
-    let Committed { at_us, life, .. } = *committed;
+fn stands((life, at_us): (u64, u64), ask: &Ask, wait: Wait, ledger: &Ledger) -> bool {
     match ledger.newest(ask.secret, &ask.resource, life, at_us) {
         Some(attempt) => {
             let (turned_us, wait_us) = (attempt.turned_us.unwrap_or(at_us), wait_us(&attempt.command));
@@ -118,9 +170,8 @@ fn violation(sentence: String) -> Violation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariants::samples::{dequeued, granted, queued};
-    use crate::ledger::tests::with_acquires;
-    use leasehold_state_machine::words::Mode;
+    use crate::invariants::samples::{dequeued, granted, queued, released};
+    use crate::ledger::tests::{with_acquires, with_waits};
 
     #[test]
     fn sees_somebody_overtaken() {
@@ -156,6 +207,22 @@ mod tests {
         let mut late = granted(2, 1, "a", Mode::Exclusive);
         late.at_us = 1_000_001;
         assert!(fifo.committed(&late, &ledger, &FileModel::default()).is_err());
+    }
+
+    #[test]
+    fn sees_a_wake_up_that_is_lost() {
+        let ledger = with_waits(None, 2, 60_000);
+        let files = FileModel::default();
+        let mut fifo = Fifo::default();
+        fifo.committed(&granted(1, 1, "a", Mode::Exclusive), &ledger, &files).unwrap();
+        fifo.committed(&queued(2, 2, "a", 60_000), &ledger, &files).unwrap();
+        for now_us in [10_000_000, 12_000_000] {
+            fifo.looked_at(now_us, 1, true, &ledger, &files).unwrap();
+        }
+        fifo.committed(&released(3, 1, "a"), &ledger, &files).unwrap();
+        fifo.looked_at(14_000_000, 1, true, &ledger, &files).unwrap();
+        fifo.clone().looked_at(16_000_000, 1, false, &ledger, &files).unwrap();
+        assert!(fifo.looked_at(16_000_000, 1, true, &ledger, &files).is_err());
     }
 
     #[test]

@@ -249,6 +249,11 @@ impl Watch {
         self.fail_fast.stops(now_us, token);
     }
 
+    /// A look at the line of a server that is up. Nobody stands in it with nothing in the way, unless nothing is granted.
+    pub fn looked_at_the_line(&mut self, now_us: u64, life: u64, granting: bool) -> Verdict {
+        self.fifo.looked_at(now_us, life, granting, &self.ledger, &self.files)
+    }
+
     /// Leases were ended so long after their deadline.
     pub fn swept_late(&self, now_us: u64, by_ms: u64) -> Verdict {
         let calm = !self.ledger.stood_still(now_us.saturating_sub(3_000_000), now_us);

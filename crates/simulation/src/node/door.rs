@@ -9,7 +9,6 @@ use super::{Node, ServerCall};
 use crate::faults::FaultKind;
 use crate::ledger::{self, Attempt};
 use crate::network::{CallId, Network};
-use crate::plant::Plant;
 use crate::world::{Happening, World};
 
 impl Node {
@@ -41,7 +40,7 @@ impl Node {
         &mut self,
         world: &mut World,
         call: Option<CallId>,
-        mut command: Command,
+        command: Command,
         socket_us: u64,
     ) {
         let arrived_raw_us = self.reading(world.now_us).raw_us;
@@ -64,16 +63,10 @@ impl Node {
             origin,
         };
         world.watch.ledger.accepted((life, attachment), attempt);
-        if world.plant == Some(Plant::IdsIgnored)
-            && let Command::Acquire(ask) = &mut command
+        if let Command::WriteFile(write) = &command
+            && world.watch.control_is_overwritten(write)
         {
-            ask.request_id = None;
-        }
-        if let Command::WriteFile(write) = &mut command {
-            if world.watch.control_is_overwritten(write) {
-                world.count(FaultKind::StaleWrite);
-            }
-            process.files.misjudge(world.plant, write);
+            world.count(FaultKind::StaleWrite);
         }
         process.calls.insert(attachment, ServerCall { call, is_acquire, closed: false });
         match call {
@@ -120,7 +113,6 @@ impl Node {
             return;
         }
         world.watch.ledger.closed((life, attachment), world.now_us);
-        let mut gone = attachment;
         let attempt = world.watch.ledger.attempt((life, attachment));
         let origin = attempt.and_then(|attempt| attempt.origin.clone());
         let newer = origin.and_then(|origin| {
@@ -136,16 +128,13 @@ impl Node {
                 .map(|(n, _)| *n)
                 .find(is_newer)
         });
-        if let Some(newer) = newer {
+        if newer.is_some() {
             world.count(FaultKind::OvertakenClose);
-            if world.plant == Some(Plant::DetachesTheNewest) {
-                gone = newer;
-            }
         }
         world.tell("server", || format!("notices that attempt {attachment} has gone"));
         process.next_attachment += 1;
         let own = process.next_attachment;
-        let command = Command::Detach { gone: Attachment(gone) };
+        let command = Command::Detach { gone: Attachment(attachment) };
         let secret = Secret([0, 0]);
         process.arrivals.push(Request {
             attachment: Attachment(own),

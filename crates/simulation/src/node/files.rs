@@ -8,15 +8,13 @@ use leasehold_engine::{Engine, FileChange, FilesError, FilesRecovered, Replay, S
 use leasehold_files::{DiskStore, FileStore};
 use leasehold_journal::{Call as DiskCall, Chore, ChoreDone, Disk, DiskFile, Fault};
 use leasehold_state_machine::answer::{Answer, FileView, Refusal};
-use leasehold_state_machine::command::{Command, Proof, WriteFile};
+use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::Seq;
-use leasehold_state_machine::resource::Resource;
 
 use super::{Death, Moment, Node};
 use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
 use crate::invariants::{Read, Reply};
-use crate::plant::Plant;
 use crate::world::{Happening, World};
 
 /// The files as one process has them.
@@ -24,17 +22,12 @@ pub(super) struct Files {
     store: DiskStore<GuardedDisk>,
     /// Durable, and not yet in its file.
     unapplied: Vec<(Seq, FileChange)>,
-    /// Whoever was last granted a lock; only to plant a bug.
-    newest: BTreeMap<Resource, Proof>,
 }
 
 impl Files {
     /// Those on a disk.
-    pub(super) fn new(disk: &GuardedDisk, plant: Option<Plant>) -> Files {
-        if plant == Some(Plant::RecoveryDoesNotCut) {
-            disk.never_cut();
-        }
-        Files { store: DiskStore::new(disk.clone()), unapplied: Vec::new(), newest: BTreeMap::new() }
+    pub(super) fn new(disk: &GuardedDisk) -> Files {
+        Files { store: DiskStore::new(disk.clone()), unapplied: Vec::new() }
     }
 
     /// Brings them in line with the journal.
@@ -81,39 +74,14 @@ impl Files {
         }
     }
 
-    /// Planted bugs: a write is judged as if it were another.
-    pub(super) fn misjudge(&self, plant: Option<Plant>, write: &mut WriteFile) {
-        match plant {
-            Some(Plant::WriteIdsIgnored) => write.request_id = None,
-            Some(Plant::Unfenced) => {
-                if let Some(newest) = self.newest.get(&write.proof.resource) {
-                    write.proof = newest.clone();
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Runs a chore. Every durable change is in its file, and on the disk, before a snapshot is written.
-    pub(super) fn run_chore(
-        &mut self,
-        chore: Chore,
-        mut replay: Replay,
-        plant: Option<Plant>,
-        engine: &mut Engine,
-    ) -> ChoreDone {
-        if plant == Some(Plant::SnapshotBeforeFiles) {
-            return chore.run(&mut replay);
-        }
-        let Files { store, unapplied, .. } = self;
-        let early = plant == Some(Plant::WritesToldEarly);
+    pub(super) fn run_chore(&mut self, chore: Chore, replay: Replay, engine: &mut Engine) -> ChoreDone {
+        let Files { store, unapplied } = self;
         chore.run(&mut SyncedFold::new(replay, || {
             while !unapplied.is_empty() {
                 let (seq, change) = unapplied.remove(0);
                 change.apply(store)?;
-                if !early {
-                    engine.applied(seq);
-                }
+                engine.applied(seq);
             }
             store.sync().map(|_| ())
         }))
@@ -122,11 +90,6 @@ impl Files {
     /// A reply leaves that may speak of a file.
     pub(super) fn replied(&mut self, world: &mut World, life: u64, reply: &Reply<'_>) {
         match reply.outcome {
-            Ok(Answer::Lease(view)) if world.plant == Some(Plant::Unfenced) => {
-                let (resource, owner) = (view.resource.clone(), view.owner.clone());
-                let proof = Proof { resource, owner, lease: view.lease, token: view.token };
-                self.newest.insert(view.resource.clone(), proof);
-            }
             Ok(Answer::File(view)) => {
                 let after_us = world.file_random.below(20_000);
                 world.after(after_us, Happening::FileRead { life, view: Box::new(view.clone()) });
@@ -180,9 +143,6 @@ impl Node {
                 after_us = world.file_random.between(100_000, 5_000_000);
             }
             world.after(after_us, Happening::ChangeDue { life });
-            if world.plant == Some(Plant::WritesToldEarly) {
-                process.engine.applied(seq);
-            }
             process.files.unapplied.push((seq, change));
         }
     }
@@ -242,9 +202,7 @@ impl Node {
             self.die(world, Death::Process);
             return;
         }
-        if world.plant != Some(Plant::WritesToldEarly) {
-            process.engine.applied(seq);
-        }
+        process.engine.applied(seq);
         let soon_us = world.file_random.between(1, 200);
         self.turn_at(world, world.now_us + soon_us);
     }

@@ -13,7 +13,6 @@ use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
 use crate::invariants::Violation;
 use crate::network::Network;
-use crate::plant::Plant;
 use crate::story::tell_events;
 use crate::world::{Happening, World};
 
@@ -45,7 +44,7 @@ impl Node {
         }
         // What is on the copy is the truth from now on.
         let mut truth = Replay::new(self.plan.limits);
-        let disk = GuardedDisk::new(FaultyDisk::holding(0, &copy.files), false);
+        let disk = GuardedDisk::new(FaultyDisk::holding(0, &copy.files));
         if let Err(error) = FileJournal::open(disk, self.options.clone(), &mut truth) {
             let sentence = format!("a copy of the data directory cannot be opened: {error}");
             world.check(Err(Violation::new("durability", sentence)));
@@ -58,7 +57,8 @@ impl Node {
         if self.process.is_some() {
             return;
         }
-        let disk = GuardedDisk::new(self.disk.clone(), world.plant == Some(Plant::LyingDisk));
+        self.try_a_damaged_copy(world);
+        let disk = GuardedDisk::new(self.disk.clone());
         let power = world.random.chance(500);
         if world.unlucky(world.weather.died_opening) {
             let mut calls = world.random.below(6);
@@ -75,7 +75,7 @@ impl Node {
         }
         let faults = self.disk.counts().faults;
         let mut replay = Replay::new(self.plan.limits);
-        let files = Files::new(&disk, world.plant);
+        let files = Files::new(&disk);
         let opened = FileJournal::open(disk.clone(), self.options.clone(), &mut replay);
         let brought = opened.is_ok().then(|| files.recover(&replay, &disk));
         let died = disk.is_dead() || self.disk.counts().faults > faults;
@@ -166,12 +166,15 @@ impl Node {
             && Some(found) == last
         {
             let events = doubt.events;
-            let _ = self.truth.replay(&doubt.payload);
             if world.trace_is_on() {
                 tell_events(world, &events);
             }
             let verdict = world.watch.committed(&events);
             world.check(verdict);
+            if world.violation.is_some() {
+                return false;
+            }
+            let _ = self.truth.replay(&doubt.payload);
         }
         let verdict = world.watch.recovered(found, &possible);
         let fine = verdict.is_ok();
@@ -201,7 +204,7 @@ impl Node {
                 }
                 certain = process.journal.append(&appending.batch.payload).is_ok();
             }
-            self.doubt(appending, certain, world.plant);
+            self.doubt(appending, certain);
         }
         process.disk.die();
         self.disk.disarm();
@@ -214,9 +217,7 @@ impl Node {
         self.come_back(world);
     }
 
-    pub(super) fn doubt(&mut self, appending: Appending, certain: bool, plant: Option<Plant>) {
-        // The planted bug has told the world already.
-        let certain = certain || plant == Some(Plant::EarlyReplies);
+    pub(super) fn doubt(&mut self, appending: Appending, certain: bool) {
         let payload = appending.batch.payload;
         self.in_doubt = Some(InDoubt { payload, events: appending.events, certain });
     }
@@ -233,10 +234,6 @@ impl Node {
         let most_us = *world.random.pick(&[60_000_000, 200_000_000_000]);
         let up_us = i64::try_from(world.random.between(1_000_000, most_us)).unwrap_or(0);
         self.boot_us = i64::try_from(world.now_us).unwrap_or(0) - up_us;
-        if world.plant == Some(Plant::ForgottenJournal) {
-            self.disk = FaultyDisk::new(world.random.number());
-            self.options.journal_id = world.random.bytes();
-        }
     }
 
     /// What happens while it is away, and when it starts again.
@@ -268,10 +265,6 @@ impl Node {
                 }
                 _ => {}
             }
-        }
-        if world.plant == Some(Plant::ClockAheadAtRestart) {
-            self.boot_us -= 30_000_000;
-            self.wall_ahead_ms += 30_000;
         }
         world.after(away_us, Happening::Start);
     }

@@ -2,8 +2,10 @@
 //! the real driver drives it. It dies and starts again at any point; what it knows across that is on its disk.
 //!
 //! Here: the machine, its clocks, and what happens to it. Its lives are in `life.rs`, what comes in and goes out in
-//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`, the files in `files.rs`.
+//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`, the files in `files.rs`,
+//! a disk that spoils what it holds in `damage.rs`.
 
+mod damage;
 mod door;
 mod files;
 mod life;
@@ -22,6 +24,7 @@ use crate::disk::GuardedDisk;
 use crate::faults::{FaultKind, Plan};
 use crate::invariants::{Committed, Memory};
 use crate::network::CallId;
+use crate::random::Random;
 use crate::world::{Happening, World};
 
 /// The wall clock at the beginning of a run: some day in 2026.
@@ -82,6 +85,8 @@ pub struct Node {
     /// A death that waits for its worst moment.
     doom: Option<(Moment, Death)>,
     requests: u64,
+    /// Chance for damage, which is nobody else's.
+    damage_random: Random,
 }
 
 struct Process {
@@ -155,6 +160,7 @@ impl Node {
             wall_set_unseen: false,
             wall_was_set: false,
             requests: 0,
+            damage_random: Random::new(world.file_random.clone().number()),
         }
     }
 

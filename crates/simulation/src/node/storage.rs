@@ -3,13 +3,13 @@
 
 use leasehold_engine::Replay;
 use leasehold_journal::{Call as DiskCall, Chore, ChoreDone, ChoreKind, Fault, Fold, Journal};
+use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::codec::read_batch;
 use leasehold_state_machine::event::Event;
 
 use super::{Appending, Death, Moment, Node};
 use crate::faults::FaultKind;
 use crate::invariants::{Committed, Violation};
-use crate::plant::Plant;
 use crate::story::tell_events;
 use crate::world::{Happening, World};
 
@@ -49,10 +49,7 @@ impl Node {
             world.watch.ledger.standstills.push((world.now_us, world.now_us + commit_us));
             world.tell("disk", || format!("takes {} ms for a sync", commit_us / 1000));
         }
-        if world.plant == Some(Plant::EarlyReplies) {
-            process.engine.durable(batch.last_seq, commit_us);
-        }
-        if world.plant == Some(Plant::BytesBeforeSync) {
+        if planted(Bug::FileBytesBeforeSync) {
             process.files.apply_early(&batch.changes);
         }
         process.appending = Some(Appending { batch, events });
@@ -90,7 +87,7 @@ impl Node {
                 world.check(Err(Violation::new("durability", sentence)));
             }
             world.tell("server", || format!("exits: {error}"));
-            self.doubt(appending, false, world.plant);
+            self.doubt(appending, false);
             self.die(world, Death::Process);
             return;
         }
@@ -99,19 +96,20 @@ impl Node {
         let last_seq = appending.batch.last_seq;
         world.tally.writes += appending.batch.changes.len() as u64;
         world.tally.grants += appending.events.iter().filter(|event| is_grant(event)).count() as u64;
-        let _ = self.truth.replay(&appending.batch.payload);
         if world.trace_is_on() {
             tell_events(world, &appending.events);
         }
         let verdict = world.watch.committed(&appending.events);
         world.check(verdict);
+        if world.violation.is_some() {
+            return;
+        }
+        let _ = self.truth.replay(&appending.batch.payload);
         if self.meets_its_doom(world, Moment::BeforeReplies) {
             return;
         }
         let Some(process) = &mut self.process else { return };
-        if world.plant != Some(Plant::EarlyReplies) {
-            process.engine.durable(last_seq, world.now_us - begun_us);
-        }
+        process.engine.durable(last_seq, world.now_us - begun_us);
         self.changes_are_durable(world, appending.batch.changes);
         let Some(process) = &mut self.process else { return };
         for chore in process.journal.chores() {
@@ -151,7 +149,7 @@ impl Node {
         }
         let is_snapshot = chore.kind() == ChoreKind::Snapshot;
         let replay = Replay::new(self.plan.limits);
-        let done = process.files.run_chore(chore, replay, world.plant, &mut process.engine);
+        let done = process.files.run_chore(chore, replay, &mut process.engine);
         let died = process.disk.is_dead() || self.disk.counts().faults > faults;
         process.disk.die_after(u64::MAX);
         self.disk.disarm();
@@ -186,11 +184,16 @@ impl Node {
     /// Looks at the whole state: the tables' own invariants, and that a replay gives the same.
     pub fn inspect(&mut self, world: &mut World) {
         let Some(process) = &self.process else { return };
-        process.engine.machine().assert_invariants();
+        if world.heeds_all() {
+            process.engine.machine().assert_invariants();
+        }
         if process.engine.machine().seq() == self.truth.machine().seq() {
             let verdict = world.watch.compare("in service", self.truth.machine(), process.engine.machine());
             world.check(verdict);
         }
+        let granting = process.engine.machine().grants_held().is_none();
+        let verdict = world.watch.looked_at_the_line(world.now_us, self.life, granting);
+        world.check(verdict);
         self.inspect_files(world);
     }
 }

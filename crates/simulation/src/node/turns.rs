@@ -6,7 +6,6 @@ use leasehold_engine::Notice;
 
 use super::Node;
 use crate::invariants::Reply;
-use crate::plant::Plant;
 use crate::world::{Happening, World};
 
 impl Node {
@@ -46,15 +45,6 @@ impl Node {
         // The server's time rests for 250 ms after a stop that it notices, and after a shorter one it does not.
         let noticed = process.stopped_until_us - process.stopped_since_us > 200_000;
         let within_us = if noticed { 240_000 } else { 5_000 };
-        if !socket.is_empty() && world.plant == Some(Plant::StopsCounted) {
-            let from_us = process.stopped_until_us.saturating_sub(60_000_000);
-            for at_us in (from_us..world.now_us).step_by(100_000) {
-                let reading = self.reading(at_us);
-                if let Some(process) = &mut self.process {
-                    process.engine.turn(reading, &mut Vec::new());
-                }
-            }
-        }
         for happening in socket {
             let after_us = world.random.below(within_us);
             world.after(after_us, happening);
@@ -100,9 +90,6 @@ impl Node {
         let wake_us = process.engine.wake_raw_us();
         if let Some(raw_us) = wake_us {
             let at_us = self.real_us(raw_us).max(world.now_us + 50);
-            if world.plant == Some(Plant::DeafToTime) {
-                return;
-            }
             self.turn_at(world, at_us);
         }
     }

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use leasehold_planted::{Bug, planted};
+
 use crate::answer::Refusal;
 use crate::command::{Acquire, Request};
 use crate::event::{Ask, Event, RequestMark, Under};
@@ -17,7 +19,8 @@ use super::rule::Ruling;
 
 impl Machine {
     pub(crate) fn acquire(&mut self, request: &Request, wanted: &Acquire, out: &mut Output) -> Judged {
-        let mark = wanted.request_id.as_ref().map(|id| self.mark(&wanted.owner, id, &acquire_parts(wanted)));
+        let request_id = wanted.request_id.as_ref().filter(|_| !planted(Bug::RequestIdsIgnored));
+        let mark = request_id.map(|id| self.mark(&wanted.owner, id, &acquire_parts(wanted)));
         if let Some(mark) = mark
             && let Some(judged) = self.repeated_acquire(request, wanted, &mark, out)
         {

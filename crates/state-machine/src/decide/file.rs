@@ -4,6 +4,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use leasehold_planted::{Bug, planted};
+
 use crate::answer::{Answer, FileView, Outcome, Refusal, Reply, Written};
 use crate::command::{Attachment, Proof, Request, WriteFile};
 use crate::event::{Event, LeaseName, RequestMark, Seq};
@@ -34,7 +36,8 @@ enum Scope {
 impl Machine {
     pub(crate) fn write_file(&mut self, request: &Request, wanted: &WriteFile, out: &mut Output) -> Judged {
         let WriteFile { name, proof, .. } = wanted;
-        let mark = wanted.request_id.as_ref().map(|id| self.mark(&proof.owner, id, &write_parts(wanted)));
+        let request_id = wanted.request_id.as_ref().filter(|_| !planted(Bug::WriteIdsIgnored));
+        let mark = request_id.map(|id| self.mark(&proof.owner, id, &write_parts(wanted)));
         if let Some(judged) = mark.and_then(|mark| self.repeated_change(request, name, &mark, out)) {
             return judged;
         }
@@ -137,6 +140,12 @@ impl Machine {
         proof: &Proof,
         out: &mut Output,
     ) -> Result<LeaseName, Refusal> {
+        if planted(Bug::WriteUnfenced)
+            && let Some(slot) = self.space.leases_on(&proof.resource).first()
+            && let Some(lease) = self.leases.get(*slot)
+        {
+            return Ok(lease.name(*slot));
+        }
         let slot = self.prove_live(proof, out).map_err(|refusal| match refusal {
             // A newer token may also have been seen by the file itself.
             Refusal::StaleToken { highest_token } => {

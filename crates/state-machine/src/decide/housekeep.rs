@@ -4,6 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Bound;
 
+use leasehold_planted::{Bug, planted};
+
 use crate::answer::Refusal;
 use crate::command::Request;
 use crate::event::{Departure, Event};
@@ -178,7 +180,8 @@ impl Machine {
         if retired.len() < self.limits.request_ids_max {
             return true;
         }
-        let requests_before = retired.older_than(self.now.us.saturating_sub(REMEMBER_US_MIN));
+        let age_us = if planted(Bug::IdEvictedYoung) { 0 } else { REMEMBER_US_MIN };
+        let requests_before = retired.older_than(self.now.us.saturating_sub(age_us));
         if requests_before == retired.first() {
             return false;
         }

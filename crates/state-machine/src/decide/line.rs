@@ -4,6 +4,8 @@
 //! again for those parked on it and for nobody else; they are granted or parked on the next thing. Because a waiter is
 //! parked on the latest that came before it, a line is a chain, and a release wakes one.
 
+use leasehold_planted::{Bug, planted};
+
 use crate::answer::{Answer, Outcome, Refusal, Reply};
 use crate::command::Attachment;
 use crate::event::{Ask, Departure, Event, Ticket, Under};
@@ -65,7 +67,9 @@ impl Machine {
         let due_us = waiter.due_us();
         self.timers.arm(&mut waiter.armed_us, Due::Waiter(ticket), due_us);
         if let Some((older, _)) = older {
-            self.attachments.remove(&older);
+            if !planted(Bug::OldConnectionDetachesNew) {
+                self.attachments.remove(&older);
+            }
             self.tell(older, Err(Refusal::Cancelled), out);
         }
         let taken = self.attachments.insert(to, ticket);

@@ -1,11 +1,13 @@
 //! What a holder is promised: how long its lease lives, when to renew it and when to stop believing, counted from the
 //! sending of the attempt that is answered.
 
+use leasehold_planted::{Bug, planted};
+
 use crate::answer::{LeaseView, SessionView};
 use crate::event::{Seq, Under};
 use crate::ids::{LeaseId, SessionId};
 use crate::machine::Machine;
-use crate::records::EndedLease;
+use crate::records::{EndedLease, EndedWhy};
 use crate::words::{Metadata, Owner, Ttl};
 
 /// The three durations of a promise.
@@ -94,7 +96,9 @@ fn view(
     seq: Seq,
     metadata: &Metadata,
 ) -> SessionView {
-    let ended = ended.iter().map(EndedLease::view).collect();
+    let hidden =
+        |ended: &EndedLease| planted(Bug::KeepAliveHidesBrokenLease) && ended.why == EndedWhy::Broken;
+    let ended = ended.iter().filter(|ended| !hidden(ended)).map(EndedLease::view).collect();
     SessionView {
         session,
         owner: owner.clone(),

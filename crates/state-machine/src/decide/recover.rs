@@ -1,5 +1,7 @@
 //! After a replay: nothing that was read from a clock before the restart is compared with one after it.
 
+use leasehold_planted::{Bug, planted};
+
 use crate::event::Under;
 use crate::limits::GRACE_US;
 use crate::machine::{Machine, Output};
@@ -29,8 +31,17 @@ impl Machine {
         for client in self.requests.clients.values_mut() {
             client.heard_us = now.us;
         }
+        if planted(Bug::DedupeLostOnRestart) {
+            self.requests.forget_before(u64::MAX);
+        }
+        if planted(Bug::TokenResetAfterRestart) {
+            self.last_token = self.leases.iter().map(|(_, lease)| lease.token).max().unwrap_or(0);
+        }
         let base_us = match (rearm, self.horizon) {
             (_, None) => now.us,
+            (Rearm::SameBoot, Some(horizon)) if planted(Bug::ExpiresEarlyAfterRestart) => {
+                horizon.until_raw_us - horizon.length_us
+            }
             (Rearm::SameBoot, Some(horizon)) => horizon.until_raw_us,
             (Rearm::Elsewhere, Some(horizon)) => now.us + horizon.length_us,
         };

@@ -2,6 +2,8 @@
 //!
 //! > A request is granted when it conflicts with no live lease and with no earlier waiter.
 
+use leasehold_planted::{Bug, planted};
+
 use crate::event::{Departure, Ticket, Under};
 use crate::machine::{Machine, Output};
 use crate::resource::Resource;
@@ -31,7 +33,9 @@ impl Machine {
             if self.slice == 0 {
                 return Ruling::NotYet;
             }
-            if let Some(earlier) = self.space.waiter_in_the_way(resource, mode, ticket) {
+            let overtakes = planted(Bug::SharedOvertakes) && mode == Mode::Shared;
+            let before = if overtakes { 0 } else { ticket };
+            if let Some(earlier) = self.space.waiter_in_the_way(resource, mode, before) {
                 if !self.dequeue_if_due(earlier, out) {
                     return Ruling::InTheWay(earlier);
                 }
