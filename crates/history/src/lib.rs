@@ -21,7 +21,8 @@
 //!     leasehold_history::write_line(&mut lines, operation).unwrap();
 //! }
 //! let history = History::read(lines.as_slice()).unwrap();
-//! assert_eq!(history.operations(), [first, second]);
+//! let report = leasehold_history::check(&history, &Default::default());
+//! assert_eq!(report.violations[0].rule, "exclusion");
 //! ```
 //!
 //! Modules in reading order, low to high.
@@ -33,6 +34,22 @@ mod operation;
 mod lines;
 mod recorder;
 
+mod violation;
+
+mod ground;
+
+mod ceiling;
+
+mod grants;
+
+mod linear;
+mod rules;
+
+mod check;
+
+pub use check::{Report, check};
+pub use grants::Settings;
 pub use lines::{History, LineError, write_line};
 pub use operation::{Kind, Mode, Operation, Outcome};
 pub use recorder::Recorder;
+pub use violation::Violation;
