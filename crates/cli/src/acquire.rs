@@ -201,7 +201,7 @@ fn describe(grant: &Grant, paint: Paint) -> String {
 }
 
 /// An id that nobody else has.
-fn random_id() -> Result<String, Failure> {
+pub fn random_id() -> Result<String, Failure> {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(format!("{:032x}", u128::from_be_bytes(bytes))),

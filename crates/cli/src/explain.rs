@@ -20,7 +20,14 @@ pub fn sentence(failed: &str, server: &str, error: &Error) -> String {
         }
         Error::Ended(ended) => format!("{at}: {ended}; {}", after_end(ended)),
         Error::NotFound { detail } => format!("{at}: {detail}"),
-        Error::Invalid { field, detail } => format!("{at}: {} is not valid: {detail}", option(field)),
+        Error::Invalid { field, detail } => {
+            // The field is named as it is called here.
+            let problem = detail.strip_prefix(&format!("`{field}`: ")).unwrap_or(detail);
+            format!("{at}: {} is not valid: {problem}", option(field))
+        }
+        Error::ScopeMismatch { detail } => format!(
+            "{at}: {detail}; hold the file's path or one above it exclusively, or have its own lock taken with --own-lock"
+        ),
         Error::NotAllowed { detail } => format!(
             "{at}: {detail}; show a token that the server knows with --token-file or LEASEHOLD_TOKEN_FILE"
         ),
@@ -40,6 +47,8 @@ fn option(field: &str) -> &str {
         "fencing_token" => "--token",
         "from" => "--from",
         "lease_id" => "--lease-id",
+        "name" => "FILE",
+        "offset" => "--offset",
         "metadata" => "--metadata",
         "owner_id" => "--owner",
         "prefix" => "--prefix",
@@ -119,6 +128,8 @@ fn code(error: &Error) -> &'static str {
         Error::Ended(Ended::NeverHeld | Ended::Forgotten) | Error::NotFound { .. } => "not_found",
         Error::Ended(_) => "released",
         Error::Invalid { .. } => "invalid_argument",
+        Error::ScopeMismatch { .. } => "scope_mismatch",
+        Error::TooLarge { .. } => "too_large",
         Error::NotAllowed { .. } => "permission_denied",
         Error::Cancelled => "cancelled",
         Error::Gone => "gone",

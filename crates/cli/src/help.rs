@@ -7,12 +7,13 @@ use clap::Command;
 use crate::status;
 
 /// What commands are for, and which ones, in the order of the page.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Run something under a lock", &["lock", "elect"]),
     (
         "Ask a server",
         &["acquire", "renew", "release", "cancel", "verify", "get", "ls", "watch", "break", "sessions"],
     ),
+    ("Files that are written under a lock", &["append", "write", "cat", "files", "rm"]),
     ("Run a server", &["serve", "backup", "journal"]),
     ("Try it hard", &["load", "sim"]),
     ("This program", &["completions", "man", "help"]),

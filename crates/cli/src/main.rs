@@ -17,10 +17,12 @@ mod quote;
 mod table;
 
 mod explain;
+mod input;
 mod interrupt;
 mod shapes;
 
 mod asking;
+mod file_lease;
 mod holding;
 mod under_lease;
 
@@ -38,6 +40,14 @@ mod renew;
 mod sessions;
 mod verify;
 mod watch;
+
+mod file_writing;
+
+mod append;
+mod cat;
+mod files;
+mod rm;
+mod write;
 
 mod backup;
 mod journal;
@@ -73,6 +83,11 @@ enum Command {
     Watch(watch::Watch),
     Break(break_lock::Break),
     Sessions(sessions::Sessions),
+    Append(append::Append),
+    Write(write::Write),
+    Cat(cat::Cat),
+    Files(files::Files),
+    Rm(rm::Rm),
     Serve(Box<serve::Serve>),
     #[command(subcommand)]
     Journal(journal::Journal),
@@ -115,6 +130,11 @@ fn main() -> ExitCode {
         Command::Watch(watch) => watch.run(),
         Command::Break(breaking) => breaking.run(),
         Command::Sessions(sessions) => sessions.run(),
+        Command::Append(append) => append.run(),
+        Command::Write(write) => write.run(),
+        Command::Cat(cat) => cat.run(),
+        Command::Files(files) => files.run(),
+        Command::Rm(rm) => rm.run(),
         Command::Serve(serve) => serve.run(),
         Command::Journal(journal) => journal.run(),
         Command::Backup(backup) => backup.run(),

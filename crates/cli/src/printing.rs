@@ -18,8 +18,13 @@ pub enum Reader {
 
 /// Writes the text and sees to it that it has left.
 pub fn print(text: &str) -> Result<Reader, Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes the bytes as they are, and sees to it that they have left.
+pub fn print_bytes(bytes: &[u8]) -> Result<Reader, Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
         Err(error) => Err(Failure::new(Status::Broken, format!("cannot print: {error}"))),

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_client::{Broke, Cancelled, Event, Grant, Holder, SessionRow, Snapshot, Waiter};
+use leasehold_client::{
+    Broke, Cancelled, Event, FileRow, Grant, Holder, SessionRow, Snapshot, Waiter, Written,
+};
 use leasehold_server::rfc3339::Timestamp;
 use leasehold_server::wire::shapes::to_json;
 use serde::Serialize;
@@ -124,6 +126,51 @@ pub fn sessions(rows: &[SessionRow]) -> String {
         metadata: &row.metadata,
     });
     line(&Sessions { sessions: sessions.collect() })
+}
+
+/// A write.
+pub fn written(written: &Written) -> String {
+    #[derive(Serialize)]
+    struct Wrote {
+        offset: u64,
+        length: u64,
+        size: u64,
+    }
+    let Written { offset, length, size } = *written;
+    line(&Wrote { offset, length, size })
+}
+
+/// A deletion.
+pub fn deleted() -> String {
+    line(&json!({"deleted": true}))
+}
+
+/// Many files.
+pub fn files(rows: &[FileRow]) -> String {
+    #[derive(Serialize)]
+    struct File<'a> {
+        name: &'a str,
+        size: u64,
+        inode: u64,
+        fencing_token: u64,
+        created_at: Timestamp,
+        written_at: Timestamp,
+        version: u64,
+    }
+    #[derive(Serialize)]
+    struct Files<'a> {
+        files: Vec<File<'a>>,
+    }
+    let files = rows.iter().map(|row| File {
+        name: &row.name,
+        size: row.size,
+        inode: row.inode,
+        fencing_token: row.fencing_token,
+        created_at: time(row.created_at),
+        written_at: time(row.written_at),
+        version: row.version,
+    });
+    line(&Files { files: files.collect() })
 }
 
 /// Something that happened.

@@ -16,7 +16,8 @@ use leasehold_server::tls::TlsError;
 pub const HELP: &str = "\
 Exit status:
    0  done
-  64  the request makes no sense: usage, or an invalid argument
+  64  the request makes no sense: usage, an invalid argument, too large, or
+      under a lease that is not for it
   69  no server answers, or its address is taken
   70  damaged data, a failed disk, or a bug of ours
   75  held or in use by another, not to be had in time, or the server is busy
@@ -94,7 +95,8 @@ pub fn of_client(error: &Error) -> Status {
         Error::Held(_) | Error::Busy { .. } | Error::Cancelled => Status::InUse,
         // What nobody knows is not the caller's, whether it ever was or not. Events that are gone are lost to a watcher.
         Error::Ended(_) | Error::NotFound { .. } | Error::Gone => Status::Lost,
-        Error::Invalid { .. } => Status::Usage,
+        // A lease that lives and is not for this: another one must be named. It is not lost, and nothing need be stopped.
+        Error::Invalid { .. } | Error::ScopeMismatch { .. } | Error::TooLarge { .. } => Status::Usage,
         Error::NotAllowed { .. } => Status::NotAllowed,
         Error::ServerUnavailable(_) => Status::Unavailable,
         _ => Status::Broken,
@@ -228,6 +230,8 @@ mod tests {
             Unavailable { server: String::new(), attempts: 1, trouble, may_have_happened: false };
         for (error, number) in [
             (Error::Invalid { field: String::new(), detail: detail.clone() }, 64),
+            (Error::ScopeMismatch { detail: detail.clone() }, 64),
+            (Error::TooLarge { detail: detail.clone() }, 64),
             (Error::ServerUnavailable(Box::new(unavailable)), 69),
             (Error::Unexpected { detail: detail.clone() }, 70),
             (Error::Held(Box::new(held)), 75),

@@ -38,9 +38,10 @@ fn every_command_can_be_asked_for_help() {
         assert!(help.contains(&format!("Usage: leasehold {}", command.join(" "))), "{help}");
         assert_eq!(stdout(&run(&[&["help"], &arguments[..]].concat())), help);
     }
-    for asking in
-        ["acquire", "renew", "release", "cancel", "verify", "get", "ls", "watch", "break", "sessions"]
-    {
+    for asking in [
+        "acquire", "renew", "release", "cancel", "verify", "get", "ls", "watch", "break", "sessions",
+        "append", "write", "cat", "files", "rm",
+    ] {
         let help = stdout(&run(&[asking, "--help"]));
         for part in ["Example", "LEASEHOLD_SERVER", "--token-file", "--ca-file", "--json", "--timeout"] {
             assert!(help.contains(part), "{asking} does not speak of {part}: {help}");
@@ -63,7 +64,7 @@ fn the_first_page_names_every_command_and_status() {
 
 #[test]
 fn secrets_in_the_environment_do_not_show_in_help() {
-    for command in ["renew", "release", "acquire"] {
+    for command in ["renew", "release", "acquire", "append", "write", "rm"] {
         let output = crate::program::leasehold()
             .args([command, "--help"])
             .env("LEASEHOLD_LEASE_ID", "l0-very-secret")

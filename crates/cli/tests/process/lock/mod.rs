@@ -1,7 +1,7 @@
 //! `lock` and `elect`: a command that runs only while its lease lasts, whatever is killed or stopped meanwhile.
 
-mod holder;
-mod stage;
+pub mod holder;
+pub mod stage;
 
 mod watchdog;
 
