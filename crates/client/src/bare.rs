@@ -12,6 +12,7 @@ use crate::clock::Clock;
 pub use crate::connect::Stream;
 use crate::connect::dial;
 use crate::error::{Error, Unavailable};
+use crate::file_view::Written;
 use crate::grpc::Grpc;
 use crate::refusal;
 use crate::view::{Ask, Claim, Grant, ms};
@@ -88,6 +89,24 @@ impl Unary {
         match self.grpc.locks(&pipe).acquire(asked).await {
             Ok(told) => Grant::told(told.into_inner(), sent_us),
             Err(status) => Err(self.error(pipe.failed(&status), &lock, true)),
+        }
+    }
+
+    /// Appends to a file under a lease. It carries no request id: sent again, it is another append.
+    pub async fn append(&self, claim: &Claim, name: &str, data: &[u8]) -> Result<Written, Error> {
+        let asked = v1::AppendFileRequest {
+            name: name.to_owned(),
+            lock: claim.lock.clone(),
+            owner_id: claim.owner_id.clone(),
+            lease_id: claim.lease_id.clone(),
+            fencing_token: crate::calls::token(claim.fencing_token),
+            request_id: None,
+            data: data.to_vec(),
+        };
+        let (_, pipe) = self.grpc.pipe().await.map_err(|failed| self.error(failed, &claim.lock, false))?;
+        match self.grpc.files(&pipe).append(asked).await {
+            Ok(told) => Ok(Written::told(told.into_inner())),
+            Err(status) => Err(self.error(pipe.failed(&status), &claim.lock, true)),
         }
     }
 

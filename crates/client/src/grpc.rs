@@ -187,7 +187,7 @@ impl Grpc {
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
-    fn files(&self, pipe: &Pipe) -> FilesClient<Pipe> {
+    pub fn files(&self, pipe: &Pipe) -> FilesClient<Pipe> {
         FilesClient::with_origin(pipe.clone(), self.origin.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }
