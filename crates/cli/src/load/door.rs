@@ -1,10 +1,11 @@
-//! A way to a server as one client of the load has it: take a lock, give it back, and no more. Each way is in a file of its
+//! A way to a server as one client of the load has it: take a lock, append to a file under it, give it
+//! back, and no more. Each way is in a file of its
 //! own; none of them tries anything twice.
 
 use std::time::Duration;
 
-use leasehold_client::Error;
 use leasehold_client::keeper::Confirmation;
+use leasehold_client::{Claim, Error, Written};
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,14 @@ pub trait Door: Send + 'static {
 
     /// Asks for a lock, once.
     fn acquire(&mut self, wish: Wish<'_>) -> impl Future<Output = Result<Held, Error>> + Send;
+
+    /// Appends to a file under a lease, once.
+    fn append(
+        &mut self,
+        claim: &Claim,
+        name: &str,
+        data: &[u8],
+    ) -> impl Future<Output = Result<Written, Error>> + Send;
 
     /// Gives it back.
     fn release(&mut self, held: &Held) -> impl Future<Output = Result<(), Error>> + Send;

@@ -1,5 +1,5 @@
-//! Drives a server: many clients at once, each of which takes a lock, holds it, gives it back, and begins again, until the
-//! time is over. What fails is counted and tried anew after a pause. Prints nothing.
+//! Drives a server: many clients at once, each of which takes a lock, holds it (and perhaps appends to a file under it), gives
+//! it back, and begins again, until the time is over. What fails is counted and tried anew after a pause. Prints nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,10 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::door::{Door, Held, Wish};
+use super::files::{Appends, Author, Desk};
 use super::histogram::Histogram;
 use super::referee::{Believer, Referee};
+use super::stream::claim;
 use crate::duration;
 
 /// How long calls that are under way at the end are waited for, at most.
@@ -38,6 +40,8 @@ pub struct Plan {
     pub prefix: String,
     /// What the names of all owners begin with.
     pub owner: String,
+    /// What is appended to files, if that is what is done.
+    pub appends: Option<Appends>,
 }
 
 impl Plan {
@@ -58,7 +62,10 @@ impl Plan {
     }
 
     pub fn lock_name(&self, lock: usize) -> String {
-        format!("{}-{lock}", self.prefix)
+        match &self.appends {
+            None => format!("{}-{lock}", self.prefix),
+            Some(appends) => format!("path:/{}/{lock}", appends.folder),
+        }
     }
 
     pub fn owner_name(&self, client: usize) -> String {
@@ -97,6 +104,38 @@ impl Run {
         let (cycles, errors) = (AtomicU64::new(0), AtomicU64::new(0));
         Run { plan, referee, cycles, errors, over: CancellationToken::new() }
     }
+
+    /// A call failed.
+    pub fn failed(&self, tally: &mut Tally, error: &Error) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        tally.first_error.get_or_insert_with(|| (Instant::now(), error.to_string()));
+    }
+
+    /// What a client waits after a failed call, unless the time is over.
+    pub async fn pause(&self, client: usize) {
+        let apart = u32::try_from(client % 16).unwrap_or(0);
+        let pause = tokio::time::sleep(PAUSE + PAUSE_APART * apart);
+        let _ = self.over.clone().run_until_cancelled(pause).await;
+    }
+
+    /// Waits for an answer as long as the plan allows, and not long beyond the end of the run.
+    pub async fn answered<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        tokio::select! {
+            answered = timeout(self.plan.timeout, call) => {
+                answered.unwrap_or_else(|_| Err(self.silence(self.plan.timeout)))
+            }
+            () = over_for(&self.over, self.plan.grace()) => Err(self.silence(self.plan.grace())),
+        }
+    }
+
+    fn silence(&self, waited: Duration) -> Error {
+        Error::ServerUnavailable(Box::new(Unavailable {
+            server: self.plan.server.clone(),
+            attempts: 1,
+            trouble: Trouble::Silence(format!("no answer within {}", duration::show(waited))),
+            may_have_happened: true,
+        }))
+    }
 }
 
 /// One client of a run.
@@ -105,15 +144,18 @@ pub struct Client<D> {
     number: usize,
     owner: String,
     run: Arc<Run>,
+    /// Where appends are made, and how many were.
+    desk: Option<Arc<Desk>>,
+    appends: u64,
     tally: Tally,
     /// A lease that could not be given back yet.
     owed: Option<Held>,
 }
 
 impl<D: Door> Client<D> {
-    pub fn new(door: D, number: usize, run: Arc<Run>) -> Client<D> {
+    pub fn new(door: D, number: usize, run: Arc<Run>, desk: Option<Arc<Desk>>) -> Client<D> {
         let owner = run.plan.owner_name(number);
-        Client { door, number, owner, run, tally: Tally::default(), owed: None }
+        Client { door, number, owner, run, desk, appends: 0, tally: Tally::default(), owed: None }
     }
 
     /// Runs until the time is over.
@@ -124,10 +166,8 @@ impl<D: Door> Client<D> {
             }
             let lock = self.run.plan.lock(self.number, cycle);
             if let Err(error) = self.cycle(lock).await {
-                self.failed(error);
-                let apart = u32::try_from(self.number % 16).unwrap_or(0);
-                let pause = tokio::time::sleep(PAUSE + PAUSE_APART * apart);
-                let _ = self.run.over.clone().run_until_cancelled(pause).await;
+                self.run.failed(&mut self.tally, &error);
+                self.run.pause(self.number).await;
             }
         }
         self.tally
@@ -137,16 +177,20 @@ impl<D: Door> Client<D> {
     async fn cycle(&mut self, lock: usize) -> Result<(), Error> {
         self.pay_back().await?;
         let Some((held, took)) = self.acquire(lock).await? else { return Ok(()) };
-        self.hold(lock, &held).await;
+        let appended = self.hold(lock, &held).await;
         let begun = Instant::now();
         self.owed = Some(held);
-        self.pay_back().await?;
-        let took = took + begun.elapsed();
+        let paid_back = self.pay_back().await;
+        let took = took + appended? + begun.elapsed();
+        paid_back?;
         if !self.run.over.is_cancelled() {
             self.tally.latency.record(us(took));
             self.run.cycles.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
+        match &self.desk {
+            Some(desk) => desk.put_away_full(&self.run, self.number).await,
+            None => Ok(()),
+        }
     }
 
     /// Asks for a lock; none when the time was over first.
@@ -158,10 +202,10 @@ impl<D: Door> Client<D> {
         let begun = Instant::now();
         let asking = timeout(plan.timeout.saturating_add(plan.wait), self.door.acquire(wish));
         let held = tokio::select! {
-            answered = asking => answered.map_err(|_| self.silence(plan.timeout))??,
+            answered = asking => answered.map_err(|_| run.silence(plan.timeout))??,
             // The line is worked off at the end, so that nobody leaves a grant behind that is just on its way.
             () = over_for(&run.over, plan.grace()) => {
-                return if plan.wait.is_zero() { Err(self.silence(plan.grace())) } else { Ok(None) };
+                return if plan.wait.is_zero() { Err(run.silence(plan.grace())) } else { Ok(None) };
             }
         };
         let took = begun.elapsed();
@@ -171,51 +215,44 @@ impl<D: Door> Client<D> {
         Ok(Some((held, took)))
     }
 
-    /// Holds a lock for as long as the plan says, its own clock allows, and the run lasts.
-    async fn hold(&mut self, lock: usize, held: &Held) {
+    /// Holds a lock for as long as the plan says, its own clock allows, and the run lasts, and appends to its file if it has
+    /// one. Gives the time that the append took.
+    async fn hold(&mut self, lock: usize, held: &Held) -> Result<Duration, Error> {
         let mut keeper = Keeper::new(Renewal::Never);
         let Confirmed::Until(until_us) = keeper.confirm(held.confirmation) else {
             // It came too late to be relied on by itself.
             let detail = "a grant came when its time was nearly over, and was given back unused".to_owned();
-            return self.failed(Error::Unexpected { detail });
+            return Err(Error::Unexpected { detail });
         };
         let now_us = BootClock.now_us();
         self.run.referee.enter(lock, now_us, Believer { client: self.number, token: held.token, until_us });
+        let appended = self.append(held).await;
         if !self.run.plan.hold.is_zero() {
-            let left = Duration::from_micros(until_us.saturating_sub(now_us));
+            let left = Duration::from_micros(until_us.saturating_sub(BootClock.now_us()));
             let pause = tokio::time::sleep(self.run.plan.hold.min(left));
             let _ = self.run.over.clone().run_until_cancelled(pause).await;
         }
         self.run.referee.leave(lock, held.token);
+        appended
+    }
+
+    async fn append(&mut self, held: &Held) -> Result<Duration, Error> {
+        let Some(desk) = &self.desk else { return Ok(Duration::ZERO) };
+        let author = Author { client: self.number, number: self.appends };
+        self.appends += 1;
+        let begun = Instant::now();
+        desk.append(&self.run, &mut self.door, &claim(held), author).await?;
+        Ok(begun.elapsed())
     }
 
     /// Gives back what is held. What the server does not take for held any more is done with.
     async fn pay_back(&mut self) -> Result<(), Error> {
         let Some(held) = self.owed.take() else { return Ok(()) };
-        let run = Arc::clone(&self.run);
-        let releasing = timeout(run.plan.timeout, self.door.release(&held));
-        let released = tokio::select! {
-            answered = releasing => answered.unwrap_or_else(|_| Err(self.silence(run.plan.timeout))),
-            () = over_for(&run.over, run.plan.grace()) => Err(self.silence(run.plan.grace())),
-        };
+        let released = self.run.answered(self.door.release(&held)).await;
         if matches!(released, Err(Error::ServerUnavailable(_) | Error::Busy { .. })) {
             self.owed = Some(held);
         }
         released
-    }
-
-    fn failed(&mut self, error: Error) {
-        self.run.errors.fetch_add(1, Ordering::Relaxed);
-        self.tally.first_error.get_or_insert_with(|| (Instant::now(), error.to_string()));
-    }
-
-    fn silence(&self, waited: Duration) -> Error {
-        Error::ServerUnavailable(Box::new(Unavailable {
-            server: self.run.plan.server.clone(),
-            attempts: 1,
-            trouble: Trouble::Silence(format!("no answer within {}", duration::show(waited))),
-            may_have_happened: true,
-        }))
     }
 }
 
@@ -225,6 +262,7 @@ async fn over_for(over: &CancellationToken, grace: Duration) {
     tokio::time::sleep(grace).await;
 }
 
-fn us(duration: Duration) -> u64 {
+/// In whole microseconds.
+pub fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The load over unary gRPC calls: one connection for each client, one call after the other.
 
-use leasehold_client::Error;
 use leasehold_client::bare::Unary;
+use leasehold_client::{Claim, Error, Written};
 
 use super::door::{Door, Held, Wish};
 use super::stream::{ask, claim, held};
@@ -22,6 +22,10 @@ impl Door for Grpc {
 
     async fn acquire(&mut self, wish: Wish<'_>) -> Result<Held, Error> {
         Ok(held(self.0.acquire(ask(wish)).await?))
+    }
+
+    async fn append(&mut self, claim: &Claim, name: &str, data: &[u8]) -> Result<Written, Error> {
+        self.0.append(claim, name, data).await
     }
 
     async fn release(&mut self, held: &Held) -> Result<(), Error> {

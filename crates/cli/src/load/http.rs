@@ -1,18 +1,19 @@
 //! The load over HTTP/1.1: one kept-alive connection for each client, and as little work as can be, so that the server is
 //! measured. A connection that was left in the middle of a call, or that the server closes, is replaced by the next call.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use leasehold_client::bare::{self, Bare};
 use leasehold_client::keeper::Confirmation;
-use leasehold_client::{BootClock, ClientBuilder, Clock, Error, Trouble, Unavailable};
+use leasehold_client::{BootClock, Claim, ClientBuilder, Clock, Error, Trouble, Unavailable, Written};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::door::{Door, Held, Wish};
 use crate::duration::ms;
 
-/// The longest answer that is taken: a refusal that names many holders.
+/// The longest answer that is taken: a refusal that names many holders, a page of metrics.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// One client's connection.
@@ -20,9 +21,16 @@ pub struct Http {
     builder: ClientBuilder,
     connection: Option<Bare>,
     /// What is sent, and what is heard: kept for its room.
-    request: String,
+    request: Vec<u8>,
     body: String,
     heard: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Appended {
+    offset: u64,
+    length: u64,
+    size: u64,
 }
 
 #[derive(Deserialize)]
@@ -52,28 +60,34 @@ struct Head {
 
 impl Http {
     pub fn new(builder: ClientBuilder) -> Http {
-        let (request, body, heard) = (String::new(), String::new(), Vec::new());
+        let (request, body, heard) = (Vec::new(), String::new(), Vec::new());
         Http { builder, connection: None, request, body, heard }
     }
 
     /// Sends what `body` holds, and reads its answer, which must be as expected.
-    async fn call<T: for<'a> Deserialize<'a>>(&mut self, lock: &str, verb: &str) -> Result<T, Error> {
+    async fn ask<T: for<'a> Deserialize<'a>>(&mut self, lock: &str, verb: &str) -> Result<T, Error> {
+        let (path, body) = (format!("/v1/locks/{}/{verb}", encoded(lock)), std::mem::take(&mut self.body));
+        let answered = self.call(&path, "content-type: application/json\r\n", body.as_bytes(), lock).await;
+        self.body = body;
+        answered
+    }
+
+    /// One call, for this lock.
+    async fn call<T: for<'a> Deserialize<'a>>(
+        &mut self,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+        lock: &str,
+    ) -> Result<T, Error> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.builder.dial().await?,
         };
         self.request.clear();
-        let _ = write!(self.request, "POST /v1/locks/{}/{verb} HTTP/1.1\r\n", encoded(lock));
-        let _ = write!(self.request, "host: {}\r\n", connection.authority);
-        if let Some(authorization) = &connection.authorization {
-            let _ = write!(self.request, "authorization: {authorization}\r\n");
-        }
-        let length = self.body.len();
-        let _ = write!(
-            self.request,
-            "content-type: application/json\r\ncontent-length: {length}\r\n\r\n{}",
-            self.body
-        );
+        head(&mut self.request, &connection, "POST", path);
+        let _ = write!(self.request, "{headers}content-length: {}\r\n\r\n", body.len());
+        self.request.extend_from_slice(body);
         let exchanged = exchange(&mut connection, &self.request, &mut self.heard).await;
         let (head, body) = exchanged.map_err(|problem| broken(&connection.authority, problem))?;
         if !head.closes {
@@ -85,6 +99,28 @@ impl Http {
         }
         let problem: Problem = serde_json::from_slice(body).map_err(|_| odd("something"))?;
         Err(bare::refusal(&problem.code, problem.detail, problem.field, lock))
+    }
+}
+
+/// What stands at the head of every request.
+fn head(request: &mut Vec<u8>, connection: &Bare, method: &str, path: &str) {
+    let _ = write!(request, "{method} {path} HTTP/1.1\r\nhost: {}\r\n", connection.authority);
+    if let Some(authorization) = &connection.authorization {
+        let _ = write!(request, "authorization: {authorization}\r\n");
+    }
+}
+
+/// A page of a server, over a connection of its own.
+pub async fn page(builder: &ClientBuilder, path: &str) -> Result<String, Error> {
+    let mut connection = builder.dial().await?;
+    let (mut request, mut heard) = (Vec::new(), Vec::new());
+    head(&mut request, &connection, "GET", path);
+    request.extend_from_slice(b"connection: close\r\n\r\n");
+    let exchanged = exchange(&mut connection, &request, &mut heard).await;
+    let (head, body) = exchanged.map_err(|problem| broken(&connection.authority, problem))?;
+    match (head.status, std::str::from_utf8(body)) {
+        (200, Ok(text)) => Ok(text.to_owned()),
+        (status, _) => Err(Error::Unexpected { detail: format!("{path} was answered with status {status}") }),
     }
 }
 
@@ -104,7 +140,7 @@ impl Door for Http {
             ms(wish.wait)
         );
         let sent_us = BootClock.now_us();
-        let lease: Lease = self.call(wish.lock, "acquire").await?;
+        let lease: Lease = self.ask(wish.lock, "acquire").await?;
         Ok(Held {
             lock: wish.lock.to_owned(),
             owner: wish.owner.to_owned(),
@@ -120,6 +156,19 @@ impl Door for Http {
         })
     }
 
+    async fn append(&mut self, claim: &Claim, name: &str, data: &[u8]) -> Result<Written, Error> {
+        let Claim { lock, owner_id, lease_id, fencing_token } = claim;
+        let headers = format!(
+            "content-type: application/octet-stream\r\nleasehold-lock: {}\r\nleasehold-owner: {}\r\n\
+             leasehold-lease: {lease_id}\r\nleasehold-token: {fencing_token}\r\n",
+            encoded(lock),
+            encoded(owner_id),
+        );
+        let path = format!("/v1/files/{}/append", encoded(name));
+        let Appended { offset, length, size } = self.call(&path, &headers, data, lock).await?;
+        Ok(Written { offset, length, size })
+    }
+
     async fn release(&mut self, held: &Held) -> Result<(), Error> {
         let (owner, lease) =
             (serde_json::Value::from(&*held.owner), serde_json::Value::from(&*held.lease_id));
@@ -129,18 +178,18 @@ impl Door for Http {
             "{{\"owner_id\":{owner},\"lease_id\":{lease},\"fencing_token\":{}}}",
             held.token
         );
-        self.call::<serde::de::IgnoredAny>(&held.lock, "release").await.map(drop)
+        self.ask::<serde::de::IgnoredAny>(&held.lock, "release").await.map(drop)
     }
 }
 
 /// One request and its answer.
 async fn exchange<'h>(
     connection: &mut Bare,
-    request: &str,
+    request: &[u8],
     heard: &'h mut Vec<u8>,
 ) -> Result<(Head, &'h [u8]), String> {
     let told = |error: std::io::Error| error.to_string();
-    connection.stream.write_all(request.as_bytes()).await.map_err(told)?;
+    connection.stream.write_all(request).await.map_err(told)?;
     connection.stream.flush().await.map_err(told)?;
     heard.clear();
     let (head, begin) = loop {

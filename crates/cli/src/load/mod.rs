@@ -11,6 +11,7 @@ mod http;
 mod stream;
 
 mod drive;
+mod files;
 
 mod plot;
 mod progress;
@@ -21,10 +22,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
-use leasehold_client::{Error, RetryPolicy};
+use leasehold_client::{ClientBuilder, Error, RetryPolicy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
@@ -36,9 +37,12 @@ use crate::printing::print;
 use crate::status::{Failure, Status, of_io};
 use door::{Door, Wish};
 use drive::{Client, Plan, Run, Tally};
+use files::counters::Counters;
+use files::writer::Writer;
+use files::{Appends, Desk, RECORD_BYTES_MIN, Sharing};
 use histogram::Histogram;
 use progress::Progress;
-use report::{Contended, Report, Sample};
+use report::{Contended, Files, Report, Sample};
 
 /// The longest wait that a server takes: clients in line stay there for the whole run.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -51,12 +55,17 @@ const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
 /// Each client takes a lock, holds it, gives it back, and begins again. All the while it is checked that no two clients
 /// believe at once that they hold the same lock, and that tokens grow. A violation is told, and ends with status 70;
 /// calls that fail are counted and tried anew.
+///
+/// With --files each client appends to a fenced file of its own, under a lease that it keeps. All files are read back, and must
+/// hold what was acknowledged, in its order, and nothing else; then they are deleted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   leasehold load --duration 5s
   leasehold load --clients 200 --protocol stream --plot load.svg
-  leasehold load --contended --hold 1ms --json")]
+  leasehold load --contended --hold 1ms --json
+  leasehold load --files --clients 64 --duration 5s
+  leasehold load --files --together --bytes 4096")]
 pub struct Load {
     /// How many clients ask at once
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -70,6 +79,18 @@ pub struct Load {
     /// All clients want one lock, and stand in line for it
     #[arg(long, conflicts_with = "locks")]
     contended: bool,
+    /// Append to fenced files, each client to its own; with --contended each append takes and gives back the one lock
+    #[arg(long, conflicts_with = "locks")]
+    files: bool,
+    /// All clients append to one file, under one lease that they share
+    #[arg(long, requires = "files", conflicts_with = "contended")]
+    together: bool,
+    /// How many bytes each append has, 1024 unless given
+    #[arg(long, value_name = "N", requires = "files", value_parser = clap::value_parser!(u32).range(RECORD_BYTES_MIN as i64..=1 << 20))]
+    bytes: Option<u32>,
+    /// Read a file back, delete it and begin a new one when it has so many bytes; a share of 1 GiB unless given
+    #[arg(long, value_name = "N", requires = "files", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    file_bytes: Option<u64>,
     /// How long each holds its lock, less than half the TTL
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_hold)]
     hold: Duration,
@@ -82,7 +103,7 @@ pub struct Load {
     /// Draw cycles over time, and how long they took, as an SVG picture
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// What the names of the locks begin with
+    /// What the names of the locks and files begin with
     #[arg(long, value_name = "NAME", default_value = "load")]
     prefix: String,
     /// What the clients are called, before /0, /1 and so on; load:PID unless given
@@ -122,6 +143,8 @@ struct Measured {
     took: Duration,
     holder_changes: u64,
     samples: Vec<Sample>,
+    /// As the server itself counted.
+    syncs_per_append: Option<f64>,
 }
 
 /// What came of a run, and how it ended if somebody ended it.
@@ -157,7 +180,12 @@ impl Load {
             (0, None) => Ok(()),
             (0, Some(status)) => Err(Failure::new(status, "ended before its time")),
             (count, _) => {
-                let sentence = format!("{count} violations of exclusion or of the order of tokens were seen");
+                let of = if self.files {
+                    "what fenced files promise"
+                } else {
+                    "exclusion or of the order of tokens"
+                };
+                let sentence = format!("{count} violations of {of} were seen");
                 Err(self.asking.told_as("internal", Failure::new(Status::Broken, sentence)))
             }
         }
@@ -169,11 +197,17 @@ impl Load {
         if self.hold >= self.ttl / 2 {
             return Err(refuse("--hold must be less than half of --ttl: leases are not renewed under load"));
         }
+        if self.files && !self.contended && !self.hold.is_zero() {
+            return Err(refuse(
+                "--hold goes with --files only if it is --contended: other leases are kept all the time",
+            ));
+        }
         if self.duration.is_zero() {
             return Err(refuse("--duration must be longer than nothing"));
         }
         let clients = self.clients as usize;
-        let locks = if self.contended { 1 } else { self.locks.unwrap_or(self.clients) as usize };
+        let one = self.contended || self.together;
+        let locks = if one { 1 } else { self.locks.unwrap_or(self.clients) as usize };
         Ok(Plan {
             clients,
             locks,
@@ -184,21 +218,45 @@ impl Load {
             server: self.asking.server.clone(),
             prefix: self.prefix.clone(),
             owner: self.owner.clone().unwrap_or_else(|| format!("load:{}", std::process::id())),
+            appends: self.files.then(|| self.appends()),
         })
+    }
+
+    fn appends(&self) -> Appends {
+        let sharing = match (self.contended, self.together) {
+            (true, _) => Sharing::InTurn,
+            (_, true) => Sharing::Together,
+            _ => Sharing::Apart,
+        };
+        // No other run has it, also when an earlier one was killed and left its files.
+        let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
+        let folder = format!("{}/{}-{begun}", self.prefix, std::process::id());
+        let record_bytes = self.bytes.unwrap_or(1024) as usize;
+        Appends { record_bytes, file_bytes_max: self.file_bytes, sharing, folder }
+    }
+
+    /// What is done over and over, and what is timed of it.
+    fn work(&self) -> (&'static str, &'static str) {
+        match (self.files, self.contended) {
+            (false, _) => ("cycles", "acquire and release together"),
+            (true, false) => ("appends", "an append"),
+            (true, true) => ("appends", "acquire, append and release together"),
+        }
     }
 
     async fn measure(&self, plan: Plan) -> Result<Finished, Failure> {
         // One attempt: what fails is to be seen, not mended.
-        let builder = self.asking.builder()?.retry(RetryPolicy::once(self.asking.timeout));
+        let insistent = self.asking.builder()?.owner(&plan.owner);
+        let builder = insistent.clone().retry(RetryPolicy::once(self.asking.timeout));
         let many = || 0..=plan.clients;
         match self.protocol {
             Protocol::Http => {
                 let doors = many().map(|_| http::Http::new(builder.clone())).collect();
-                self.course(plan, doors).await
+                self.course(plan, doors, insistent).await
             }
             Protocol::Grpc => {
                 let doors = many().map(|_| builder.unary().map(grpc::Grpc::new)).collect::<Result<_, _>>();
-                self.course(plan, doors.map_err(|error| self.failure(&error))?).await
+                self.course(plan, doors.map_err(|error| self.failure(&error))?, insistent).await
             }
             Protocol::Stream => {
                 let connected = timeout(self.asking.timeout, builder.connect()).await;
@@ -206,7 +264,7 @@ impl Load {
                 let client = client.map_err(|error| self.failure(&error))?;
                 let grace = plan.grace();
                 let doors = many().map(|_| stream::Stream::new(client.clone())).collect();
-                let finished = self.course(plan, doors).await;
+                let finished = self.course(plan, doors, insistent).await;
                 // Who left the line is also seen to have left it.
                 let _ = timeout(grace, client.settled()).await;
                 finished
@@ -216,21 +274,36 @@ impl Load {
 
     /// The course of a run: everybody connects, all begin at once, and end when the time is over. The last door is nobody's,
     /// and for looking whether the server is there.
-    async fn course<D: Door>(&self, plan: Plan, mut doors: Vec<D>) -> Result<Finished, Failure> {
+    async fn course<D: Door>(
+        &self,
+        plan: Plan,
+        mut doors: Vec<D>,
+        builder: ClientBuilder,
+    ) -> Result<Finished, Failure> {
         let stop = interrupted()?;
         let mut spare = doors.pop().ok_or_else(|| Failure::new(Status::Broken, "there is no way in"))?;
         self.look(&plan, &mut spare).await.map_err(|error| self.failure(&error))?;
         let doors = self.open(doors).await.map_err(|error| self.failure(&error))?;
+        let desk = self.desk(&plan, &builder).await.map_err(|error| self.failure(&error))?;
         let run = Arc::new(Run::new(plan));
+        let before = self.counters(&builder).await;
         let begun = Instant::now();
         let mut clients = JoinSet::new();
         for (number, door) in doors.into_iter().enumerate() {
-            clients.spawn(Client::new(door, number, Arc::clone(&run)).run());
+            let run = Arc::clone(&run);
+            match desk.clone().filter(|_| !self.contended) {
+                Some(desk) => clients.spawn(Writer::new(door, number, run, desk).run()),
+                None => clients.spawn(Client::new(door, number, run, desk.clone()).run()),
+            };
         }
         let (samples, interrupted) = self.observe(&run, begun, stop).await;
         run.over.cancel();
         // What happens while the line is worked off is not of this time.
-        let measured = Measured { took: begun.elapsed(), holder_changes: run.referee.changes(), samples };
+        let (took, holder_changes) = (begun.elapsed(), run.referee.changes());
+        let after = self.counters(&builder).await;
+        let syncs_per_append =
+            after.zip(before).and_then(|(after, before)| after.syncs_per_write_since(before));
+        let measured = Measured { took, holder_changes, samples, syncs_per_append };
         let mut tallies = Vec::new();
         while let Some(ended) = clients.join_next().await {
             tallies.push(
@@ -238,10 +311,36 @@ impl Load {
             );
         }
         // Who waits in line over a stream does not see that the server has gone: it may come back.
-        let left = timeout(run.plan.grace(), self.look(&run.plan, &mut spare)).await;
-        let gone = left.unwrap_or_else(|_| Err(self.asking.silence(false))).err();
-        let report = self.report(&run, measured, tallies, gone);
+        let left = timeout(run.plan.grace(), async {
+            let looked = self.look(&run.plan, &mut spare).await;
+            // A connection from before the server was started anew is broken, and the next is not.
+            if looked.is_err() { self.look(&run.plan, &mut spare).await } else { looked }
+        });
+        let left = left.await.unwrap_or_else(|_| Err(self.asking.silence(false)));
+        // Files can be read back from a server that is there.
+        let wrong = match (&desk, left) {
+            (_, Err(gone)) => Vec::from([gone]),
+            (Some(desk), Ok(())) => desk.close(&run).await,
+            (None, Ok(())) => Vec::new(),
+        };
+        let report = self.report(&run, measured, tallies, &wrong, desk.as_deref());
         Ok(Finished { report, violations: run.referee.told(), interrupted })
+    }
+
+    /// Takes the leases that appends are made under, if any are.
+    async fn desk(&self, plan: &Plan, builder: &ClientBuilder) -> Result<Option<Arc<Desk>>, Error> {
+        let Some(appends) = &plan.appends else { return Ok(None) };
+        let client = timeout(plan.timeout, builder.clone().connect()).await;
+        let client = client.unwrap_or_else(|_| Err(self.asking.silence(false)))?;
+        Ok(Some(Arc::new(Desk::open(client, appends, plan.locks, plan.ttl).await?)))
+    }
+
+    /// What the server has counted so far, if it is of interest.
+    async fn counters(&self, builder: &ClientBuilder) -> Option<Counters> {
+        if !self.files {
+            return None;
+        }
+        timeout(self.asking.timeout, Counters::read(builder)).await.ok().flatten()
     }
 
     /// Whether the server is there and lets us: one cycle on a lock of our own.
@@ -275,7 +374,7 @@ impl Load {
         begun: Instant,
         stop: impl Future<Output = Status>,
     ) -> (Vec<Sample>, Option<Status>) {
-        let progress = Progress::new(self.duration);
+        let progress = Progress::new(self.duration, self.work().0);
         let end = tokio::time::sleep_until(begun + self.duration);
         let every = (self.duration / SAMPLES).max(SAMPLE_EVERY_MIN);
         let mut ticks = interval_at(begun + every, every);
@@ -299,23 +398,35 @@ impl Load {
         }
     }
 
-    fn report(&self, run: &Run, measured: Measured, tallies: Vec<Tally>, gone: Option<Error>) -> Report {
-        let Measured { took, holder_changes, samples } = measured;
+    fn report(
+        &self,
+        run: &Run,
+        measured: Measured,
+        tallies: Vec<Tally>,
+        wrong_in_the_end: &[Error],
+        desk: Option<&Desk>,
+    ) -> Report {
+        let Measured { took, holder_changes, samples, syncs_per_append } = measured;
         let (mut latency, mut wait) = (Histogram::default(), Histogram::default());
         for tally in &tallies {
             latency.add(&tally.latency);
             wait.add(&tally.wait);
         }
         let first = tallies.into_iter().filter_map(|tally| tally.first_error).min_by_key(|(at, _)| *at);
-        let errors = run.errors.load(Ordering::Relaxed) + u64::from(gone.is_some());
-        let gone = gone.map(|error| format!("at the end: {error}"));
+        let last = wrong_in_the_end.first().map(|error| format!("at the end: {error}"));
+        let (done, timed) = self.work();
+        let files =
+            |desk: &Desk| Files { bytes: desk.record_bytes(), syncs_per_append, read_back: desk.found() };
         Report {
             heading: self.heading(&run.plan),
             took,
+            done,
+            timed,
             latency,
+            files: desk.map(files),
             contended: self.contended.then_some(Contended { holder_changes, wait }),
-            errors,
-            first_error: first.map(|(_, error)| error).or(gone),
+            errors: run.errors.load(Ordering::Relaxed) + wrong_in_the_end.len() as u64,
+            first_error: first.map(|(_, error)| error).or(last),
             violations: run.referee.violations(),
             samples,
         }
@@ -327,12 +438,18 @@ impl Load {
             true => String::new(),
             false => format!(", each held for {}", duration::show(plan.hold)),
         };
-        format!(
-            "{} over {}, {}{hold}",
-            count(plan.clients, "client"),
-            self.protocol.text(),
-            count(plan.locks, "lock")
-        )
+        let what = match &plan.appends {
+            None => count(plan.locks, "lock"),
+            Some(Appends { record_bytes, sharing, .. }) => {
+                let to = match sharing {
+                    Sharing::Apart => "a file of its own each",
+                    Sharing::Together => "one file under one lease",
+                    Sharing::InTurn => "one file in turn",
+                };
+                format!("appends of {record_bytes} bytes to {to}")
+            }
+        };
+        format!("{} over {}, {what}{hold}", count(plan.clients, "client"), self.protocol.text())
     }
 
     fn failure(&self, error: &Error) -> Failure {

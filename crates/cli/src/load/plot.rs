@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use super::histogram::Histogram;
-use super::report::{Report, Sample, grouped, show_us};
+use super::report::{Report, grouped, show_us};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 560.0;
@@ -41,8 +40,9 @@ pub fn svg(report: &Report) -> String {
     );
     label(&mut text, (LEFT, 30.0), "start", 16, &report.heading);
     let summary = format!(
-        "{} cycles, {} a second; p50 {}, p99 {}, longest {}; {} errors, {} violations",
+        "{} {}, {} a second; p50 {}, p99 {}, longest {}; {} errors, {} violations",
         grouped(report.latency.count()),
+        report.done,
         grouped(report.cycles_per_second().round() as u64),
         show_us(report.latency.quantile_us(0.5)),
         show_us(report.latency.quantile_us(0.99)),
@@ -51,14 +51,15 @@ pub fn svg(report: &Report) -> String {
         grouped(report.violations),
     );
     label(&mut text, (LEFT, 50.0), "start", 12, &summary);
-    rates(&mut text, &report.samples);
-    times(&mut text, &report.latency);
+    rates(&mut text, report);
+    times(&mut text, report);
     text + "</svg>\n"
 }
 
-/// Cycles a second, over the time of the run.
-fn rates(text: &mut String, samples: &[Sample]) {
-    let steps: Vec<(f64, f64)> = samples
+/// How many a second, over the time of the run.
+fn rates(text: &mut String, report: &Report) {
+    let steps: Vec<(f64, f64)> = report
+        .samples
         .windows(2)
         .map(|pair| {
             let (from, to) = (pair[0].after.as_secs_f64(), pair[1].after.as_secs_f64());
@@ -68,7 +69,7 @@ fn rates(text: &mut String, samples: &[Sample]) {
     let end = steps.last().map_or(0.0, |(at, _)| *at);
     let most = round_up(steps.iter().map(|(_, rate)| *rate).fold(0.0, f64::max));
     let (x, y) = (Axis { from: LEFT, to: RIGHT, most: end }, Axis { from: RATE_BOTTOM, to: RATE_TOP, most });
-    label(text, (LEFT, RATE_TOP - 10.0), "start", 12, "cycles a second, over seconds");
+    label(text, (LEFT, RATE_TOP - 10.0), "start", 12, &format!("{} a second, over seconds", report.done));
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let value = most * part;
         line(text, (LEFT, y.at(value)), (RIGHT, y.at(value)), "#ddd");
@@ -86,9 +87,10 @@ fn rates(text: &mut String, samples: &[Sample]) {
     );
 }
 
-/// How many cycles took how long; times grow by doubling.
-fn times(text: &mut String, latency: &Histogram) {
-    label(text, (LEFT, TIMES_TOP - 10.0), "start", 12, "cycles by the time of acquire and release together");
+/// How many took how long; times grow by doubling.
+fn times(text: &mut String, report: &Report) {
+    let (latency, what) = (&report.latency, format!("{} by the time of {}", report.done, report.timed));
+    label(text, (LEFT, TIMES_TOP - 10.0), "start", 12, &what);
     // The buckets of the histogram, gathered into bars of equal width on a scale of doublings.
     let bar_of = |us: u64| ((us.max(1) as f64).log2() * BARS).floor() as i64;
     let mut bars: Vec<(i64, u64)> = Vec::new();
@@ -163,6 +165,8 @@ fn label(text: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, words: 
 
 #[cfg(test)]
 mod tests {
+    use super::super::histogram::Histogram;
+    use super::super::report::Sample;
     use super::*;
     use std::time::Duration;
 
@@ -174,7 +178,10 @@ mod tests {
         Report {
             heading: "2 clients & more".into(),
             took: Duration::from_secs(2),
+            done: "cycles",
+            timed: "acquire and release together",
             latency,
+            files: None,
             contended: None,
             errors: 0,
             first_error: None,

@@ -78,7 +78,8 @@ impl Referee {
         seen.believer = seen.believer.filter(|believer| believer.token != token);
     }
 
-    fn violated(&self, sentence: String) {
+    /// Something was wrong, as this sentence tells.
+    pub fn violated(&self, sentence: String) {
         self.violations.fetch_add(1, Ordering::Relaxed);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < TOLD_MAX {

@@ -17,8 +17,14 @@ pub struct Report {
     pub heading: String,
     /// How long it took.
     pub took: Duration,
-    /// Acquire and release together, of each cycle that was completed.
+    /// What was done over and over: cycles of taking a lock and giving it back, or appends.
+    pub done: &'static str,
+    /// What was timed of each.
+    pub timed: &'static str,
+    /// How long it took, of each that was completed.
     pub latency: Histogram,
+    /// What there is to say about appends, if that is what was done.
+    pub files: Option<Files>,
     /// How clients fared in line, if they all wanted one lock.
     pub contended: Option<Contended>,
     /// Calls that failed.
@@ -29,6 +35,17 @@ pub struct Report {
     pub violations: u64,
     /// Cycles that were complete at these times.
     pub samples: Vec<Sample>,
+}
+
+/// What there is to say about appends to files.
+#[derive(Debug)]
+pub struct Files {
+    /// Of each append.
+    pub bytes: usize,
+    /// How many syncs the server made for each write to a file, if it could be asked.
+    pub syncs_per_append: Option<f64>,
+    /// Acknowledged appends that were found where they belong when the files were read back.
+    pub read_back: u64,
 }
 
 /// What there is to say about one lock that all want.
@@ -60,9 +77,9 @@ impl Report {
 
     /// For programs: one object on one line.
     pub fn json(&self) -> String {
-        let quantile = |part| self.latency.quantile_us(part);
+        let (done, quantile) = (self.done, |part| self.latency.quantile_us(part));
         let mut text = format!(
-            "{{\"cycles\":{},\"seconds\":{:.3},\"cycles_per_second\":{:.1},\"latency_us\":{{\"p50\":{},\"p90\":{},\
+            "{{\"{done}\":{},\"seconds\":{:.3},\"{done}_per_second\":{:.1},\"latency_us\":{{\"p50\":{},\"p90\":{},\
              \"p99\":{},\"p999\":{},\"max\":{}}},\"errors\":{},\"violations\":{}",
             self.latency.count(),
             self.took.as_secs_f64(),
@@ -75,6 +92,12 @@ impl Report {
             self.errors,
             self.violations,
         );
+        if let Some(files) = &self.files {
+            let _ = write!(text, ",\"bytes_per_append\":{},\"read_back\":{}", files.bytes, files.read_back);
+            if let Some(syncs) = files.syncs_per_append {
+                let _ = write!(text, ",\"syncs_per_append\":{syncs:.4}");
+            }
+        }
         if let Some(Contended { holder_changes, wait }) = &self.contended {
             let _ = write!(
                 text,
@@ -95,7 +118,7 @@ impl Report {
         };
         let cycles = self.latency.count();
         row(
-            "cycles",
+            self.done,
             Tone::Plain,
             format!(
                 "{} in {}: {} a second",
@@ -119,6 +142,14 @@ impl Report {
                 ),
             );
         }
+        if let Some(files) = &self.files {
+            let syncs = files.syncs_per_append.map_or_else(
+                || "not known: the server did not tell what it counted all the time".to_owned(),
+                |syncs| format!("{syncs:.2} for each append, by the server's count"),
+            );
+            row("syncs", Tone::Plain, syncs);
+            row("read back", Tone::Plain, format!("{} acknowledged appends", grouped(files.read_back)));
+        }
         if let Some(Contended { holder_changes, wait }) = &self.contended {
             let changes = grouped(self.per_second(*holder_changes).round() as u64);
             row("hand-overs", Tone::Plain, format!("{changes} a second"));
@@ -131,12 +162,16 @@ impl Report {
         };
         row("errors", if self.errors == 0 { Tone::Plain } else { Tone::Notable }, errors);
         let (violations, tone) = match self.violations {
+            0 if self.files.is_some() => (
+                "none: files held what was acknowledged, in its order, and nothing else".to_owned(),
+                Tone::Good,
+            ),
             0 => ("none: one holder at a time, and tokens grew".to_owned(), Tone::Good),
             count => (grouped(count), Tone::Bad),
         };
         row("violations", tone, violations);
         if cycles > 0 {
-            let _ = write!(text, "\nlatency of acquire and release together\n{}", bars(&self.latency, paint));
+            let _ = write!(text, "\nlatency of {}\n{}", self.timed, bars(&self.latency, paint));
         }
         text
     }
@@ -231,7 +266,10 @@ mod tests {
         Report {
             heading: "2 clients".into(),
             took: Duration::from_millis(2_500),
+            done: "cycles",
+            timed: "acquire and release together",
             latency,
+            files: None,
             contended: None,
             errors: 0,
             first_error: None,
@@ -254,6 +292,25 @@ mod tests {
         let told: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(told["holder_changes_per_second"], 2.0);
         assert_eq!(told["wait_us"], serde_json::json!({"median": 40, "longest": 40}));
+    }
+
+    #[test]
+    fn appends_are_told_with_syncs_and_what_was_read_back() {
+        let files = Some(Files { bytes: 1024, syncs_per_append: Some(0.375), read_back: 5 });
+        let mut report = Report { done: "appends", timed: "an append", files, ..report() };
+        let told: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!((&told["appends"], &told["appends_per_second"]), (&5.into(), &2.0.into()));
+        assert_eq!((&told["bytes_per_append"], &told["read_back"]), (&1024.into(), &5.into()));
+        assert_eq!(told["syncs_per_append"], 0.375);
+        let text = report.text(Paint::none());
+        for part in
+            ["appends      5 in", "syncs        0.38 for", "read back    5 ack", "latency of an append"]
+        {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        report.files = Some(Files { bytes: 1024, syncs_per_append: None, read_back: 0 });
+        assert!(!report.json().contains("syncs"));
+        assert!(report.text(Paint::none()).contains("syncs        not known"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The load over the SDK's own way: all clients share its connection and the streams on it, as callers of one program do.
 
 use leasehold_client::keeper::Confirmation;
-use leasehold_client::{Ask, BootClock, Claim, Client, Clock, Error, Grant};
+use leasehold_client::{Ask, BootClock, Claim, Client, Clock, Error, FileWrite, Grant, Written};
 
 use super::door::{Door, Held, Wish};
 
@@ -21,6 +21,10 @@ impl Door for Stream {
 
     async fn acquire(&mut self, wish: Wish<'_>) -> Result<Held, Error> {
         Ok(held(self.0.acquire(ask(wish)).await?))
+    }
+
+    async fn append(&mut self, claim: &Claim, name: &str, data: &[u8]) -> Result<Written, Error> {
+        self.0.write_file(claim, FileWrite::append(name, data)).await
     }
 
     async fn release(&mut self, held: &Held) -> Result<(), Error> {

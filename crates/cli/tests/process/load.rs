@@ -14,28 +14,28 @@ use crate::credentials::{TOKEN, certify, write_private};
 use crate::program::{PATIENCE, Place, Server, leasehold, run, stderr, stdout};
 use crate::terminal::open_terminal;
 
-const PROTOCOLS: [&str; 3] = ["http", "grpc", "stream"];
+pub const PROTOCOLS: [&str; 3] = ["http", "grpc", "stream"];
 
-fn url(server: &Server) -> String {
+pub fn url(server: &Server) -> String {
     format!("http://{}", server.address)
 }
 
-fn load(server: &Server, more: &[&str]) -> Output {
+pub fn load(server: &Server, more: &[&str]) -> Output {
     run(&[&["load", "--server", &url(server)], more].concat())
 }
 
 /// The one object that was printed.
-fn told(output: &Output) -> Value {
+pub fn told(output: &Output) -> Value {
     let text = stdout(output);
     assert_eq!(text.lines().count(), 1, "{text}\n{}", stderr(output));
     serde_json::from_str(&text).unwrap()
 }
 
-fn members(object: &Value) -> Vec<&str> {
+pub fn members(object: &Value) -> Vec<&str> {
     object.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-fn number(object: &Value, member: &str) -> f64 {
+pub fn number(object: &Value, member: &str) -> f64 {
     object[member].as_f64().unwrap_or_else(|| panic!("{member} in {object}"))
 }
 
@@ -51,7 +51,7 @@ fn assert_sound(told: &Value) {
     assert!(rising[0] > 0 && rising.is_sorted(), "{told}");
 }
 
-fn locks_held(server: &Server) -> u64 {
+pub fn locks_held(server: &Server) -> u64 {
     let (_, list) = server.client().call("GET", "/v1/locks", None).unwrap();
     list["locks"].as_array().unwrap().len() as u64
 }

@@ -15,6 +15,7 @@ mod journal;
 mod kill;
 mod listing;
 mod load;
+mod load_files;
 mod lock;
 mod refusals;
 mod secrets;
