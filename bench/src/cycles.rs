@@ -64,10 +64,10 @@ fn measure(served: &Served, protocol: &str, clients: usize, seconds: u64) -> Res
         served.metric("lock_journal_batch_sum")?,
         served.metric("lock_journal_batch_count")?,
     );
-    let loaded = drive(served, protocol, clients, seconds)?;
+    let loaded = drive(served, &["--protocol", protocol], clients, seconds)?;
     let commits = served.metric("lock_journal_batch_count")? - commits;
     Ok(Figure {
-        cpu_us_per_cycle: (served.cpu_seconds() - cpu) * 1e6 / loaded.cycles.max(1.0),
+        cpu_us_per_cycle: (served.cpu_seconds() - cpu) * 1e6 / loaded.done.max(1.0),
         events_per_commit: (served.metric("lock_journal_batch_sum")? - events) / commits.max(1.0),
         loaded,
     })

@@ -7,6 +7,7 @@
 
 mod churn;
 mod cycles;
+mod files;
 mod http;
 mod load;
 mod million;
@@ -30,17 +31,18 @@ fn main() -> ExitCode {
             ("--pairs", _) => pairs = args.next().and_then(|text| text.parse().ok()).unwrap_or(pairs),
             _ => {
                 eprintln!(
-                    "usage: leasehold-bench [--quick] [--only http|grpc|stream|refusals|million|churn] [--pairs N]"
+                    "usage: leasehold-bench [--quick] [--only http|grpc|stream|files|refusals|million|churn] [--pairs N]"
                 );
                 return ExitCode::from(64);
             }
         }
     }
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    let parts: [(&str, &dyn Fn() -> Report); 6] = [
+    let parts: [(&str, &dyn Fn() -> Report); 7] = [
         ("http", &|| cycles::report("http", quick)),
         ("grpc", &|| cycles::report("grpc", quick)),
         ("stream", &|| cycles::report("stream", quick)),
+        ("files", &|| files::report(quick)),
         ("refusals", &|| refusals::report(quick)),
         ("million", &|| million::report(if quick { 100_000 } else { 1_000_000 })),
         ("churn", &|| churn::report(if quick { pairs.min(200_000) } else { pairs })),

@@ -55,7 +55,13 @@ fn must_be_caught(bug: Bug, seeds: u64, by: &[&'static str]) {
         })
         .collect();
     let number = bug as u8 + 1;
-    println!("\n| {number:2} | `{}` | {} | `{}` | {} |", bug.name(), bug.text(), bug.file(), words.join(", "));
+    println!(
+        "\n| {number:2} | `{}` | {} | `{}` | {} |",
+        bug.name(),
+        bug.text(),
+        bug.file(),
+        words.join(", ")
+    );
     assert!(found.iter().all(|(_, seed)| seed.is_some()), "{bug:?} went unseen: {words:?}");
 }
 
