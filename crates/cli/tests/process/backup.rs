@@ -13,6 +13,9 @@ fn a_running_server_is_copied_and_the_copy_serves() {
     let body = json!({"owner_id": "w", "ttl_ms": 600_000});
     let leases: Vec<_> = (0..50).map(|n| client.acquire(&format!("before{n}"), &body)).collect();
 
+    let wrote = server.ask(&["append", "reports/a.log", "kept"]);
+    assert_eq!(wrote.status.code(), Some(0), "{}", stderr(&wrote));
+
     // Somebody goes on writing while the copy is made.
     let address = server.address;
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -48,5 +51,6 @@ fn a_running_server_is_copied_and_the_copy_serves() {
     for (n, lease) in leases.iter().enumerate() {
         client.expect(200, "POST", &format!("/v1/locks/before{n}/renew"), Some(&proof(lease)));
     }
+    assert_eq!(stdout(&server.ask(&["cat", "reports/a.log"])), "kept\n");
     server.stop();
 }
