@@ -28,6 +28,9 @@ pub fn sentence(failed: &str, server: &str, error: &Error) -> String {
         Error::ScopeMismatch { detail } => format!(
             "{at}: {detail}; hold the file's path or one above it exclusively, or have its own lock taken with --own-lock"
         ),
+        Error::TooLarge { detail } => format!(
+            "{at}: {detail}; write less, or elsewhere; the server's --file-bytes-max and --files-bytes-max set the limits"
+        ),
         Error::NotAllowed { detail } => format!(
             "{at}: {detail}; show a token that the server knows with --token-file or LEASEHOLD_TOKEN_FILE"
         ),

@@ -55,6 +55,13 @@ impl Bytes {
             Bytes::Input(input) => input.next().await,
         }
     }
+
+    fn is_over(&self) -> bool {
+        match self {
+            Bytes::Text(text) => text.is_none(),
+            Bytes::Input(input) => input.is_over(),
+        }
+    }
 }
 
 impl Writing<'_> {
@@ -105,7 +112,12 @@ impl Writing<'_> {
         loop {
             let failed = |error: Error| self.failure(change, &hold.claim, id, so_far.as_ref(), error);
             // Input may be long in coming; whose lease is over by then need not wait for more of it.
-            let next = hold.wait_for(bytes.next()).await.map_err(failed)?;
+            let next = match hold.wait_for(bytes.next()).await {
+                Ok(next) => next,
+                // All of it is written, and nothing of that is taken back.
+                Err(_) if so_far.is_some() && bytes.is_over() => Ok(None),
+                Err(error) => return Err(failed(error)),
+            };
             let next = next.map_err(|error| {
                 let sentence = format!("{}: cannot read standard input: {error}", change.failed);
                 let failure = Failure::new(of_io(&error), sentence + &before(so_far.as_ref()));

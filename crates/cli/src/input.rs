@@ -23,8 +23,8 @@ pub struct Input {
     read: mpsc::Receiver<io::Result<Vec<u8>>>,
     pieces: Pieces,
     bytes_max: usize,
-    /// Read, and too much for the piece before.
-    rest: Vec<u8>,
+    /// Read, and not handed out yet.
+    gathered: Vec<u8>,
 }
 
 impl Input {
@@ -54,29 +54,37 @@ impl Input {
                 }
             }
         });
-        Input { read, pieces, bytes_max, rest: Vec::new() }
+        Input { read, pieces, bytes_max, gathered: Vec::new() }
     }
 
-    /// The next piece; none at the end.
+    /// The next piece; none at the end. Nothing is lost when somebody waits for it and gives up.
     pub async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut piece = std::mem::take(&mut self.rest);
-        while piece.len() < self.bytes_max {
+        while self.gathered.len() < self.bytes_max {
             let more = match self.pieces {
-                Pieces::AsTheyCome if !piece.is_empty() => self.read.try_recv().ok(),
+                Pieces::AsTheyCome if !self.gathered.is_empty() => self.read.try_recv().ok(),
                 _ => self.read.recv().await,
             };
             match more {
-                Some(more) => piece.extend(more?),
+                Some(more) => self.gathered.extend(more?),
                 None => break,
             }
         }
-        self.rest = piece.split_off(piece.len().min(self.bytes_max));
+        let rest = self.gathered.split_off(self.gathered.len().min(self.bytes_max));
+        let piece = std::mem::replace(&mut self.gathered, rest);
         Ok((!piece.is_empty()).then_some(piece))
+    }
+
+    /// Whether the end was seen and everything before it handed out.
+    pub fn is_over(&self) -> bool {
+        self.gathered.is_empty() && self.read.is_closed() && self.read.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
     use super::*;
 
     /// Gives its bytes in reads of many sizes.
@@ -93,6 +101,22 @@ mod tests {
             self.bytes.drain(..length);
             Ok(length)
         }
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_waiting_loses_nothing_and_is_not_told_of_an_end() {
+        let (mut write, read) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut input = Input::of(read, Pieces::Full, 64);
+        write.write_all(b"first").unwrap();
+        // Until it has been gathered.
+        while input.gathered.is_empty() {
+            assert!(tokio::time::timeout(Duration::from_millis(5), input.next()).await.is_err());
+        }
+        assert!(!input.is_over());
+        drop(write);
+        assert_eq!(input.next().await.unwrap().unwrap(), b"first");
+        assert!(input.is_over());
+        assert_eq!(input.next().await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -68,6 +68,22 @@ fn a_server_that_dies_in_the_middle_loses_and_doubles_nothing() {
 }
 
 #[test]
+fn input_that_is_too_much_goes_in_up_to_the_limit_and_that_is_said() {
+    let place = Place::new();
+    let server = place.serve_with(&["--listen", "127.0.0.1:0", "--file-bytes-max", "1500000"]);
+    let mut append = start(&server, &["append", "big", "--request-id", "r", "--json"]);
+    // It may stop reading before the end.
+    let _ = append.stdin.take().unwrap().write_all(&numbered(200_000));
+    let problem = refused(&append.wait_with_output().unwrap(), 64, "too_large");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("--file-bytes-max"), "{problem}");
+    assert!(detail.contains("1048576 bytes before that are written"), "{problem}");
+    assert_eq!(size(&server, "big"), 1_048_576);
+    assert_eq!(stdout(&server.ask(&["ls"])), "nothing is held or waited for\n");
+    server.stop();
+}
+
+#[test]
 fn many_writers_take_turns_and_lose_no_line() {
     let place = Place::new();
     let server = place.serve();
