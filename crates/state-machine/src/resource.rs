@@ -319,6 +319,38 @@ mod tests {
     }
 
     #[test]
+    fn covering_has_a_direction() {
+        let same = ["deploy", "path:/", "path:/a/b", "inode:42", "range:42:5-10"];
+        for text in same {
+            assert!(resource(text).covers(&resource(text)), "{text}");
+        }
+        let more = [
+            ("path:/", "path:/a"),
+            ("path:/a", "path:/a/b"),
+            ("inode:42", "range:42:5-10"),
+            ("range:42:5-10", "range:42:5-9"),
+            ("range:42:5-10", "range:42:6-10"),
+        ];
+        for (upper, lower) in more {
+            assert!(resource(upper).covers(&resource(lower)), "{upper} {lower}");
+            assert!(!resource(lower).covers(&resource(upper)), "{lower} {upper}");
+        }
+        let apart = [
+            ("deploy", "deploy2"),
+            ("deploy", "path:/deploy"),
+            ("path:/a", "path:/ab"),
+            ("inode:42", "inode:43"),
+            ("range:42:5-10", "range:43:6-9"),
+            ("range:42:5-10", "range:42:8-12"),
+            ("range:42:5-10", "range:42:10-12"),
+        ];
+        for (one, other) in apart {
+            assert!(!resource(one).covers(&resource(other)), "{one} {other}");
+            assert!(!resource(other).covers(&resource(one)), "{other} {one}");
+        }
+    }
+
+    #[test]
     fn ancestors_go_up_to_the_root() {
         let up: alloc::vec::Vec<_> = ancestors("/a/b/c").collect();
         assert_eq!(up, ["/a/b", "/a", "/"]);
