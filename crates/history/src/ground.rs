@@ -32,6 +32,12 @@ pub struct Ground {
     cells: usize,
 }
 
+/// Whether two resources have a byte, path or name in common, by their texts.
+pub fn overlaps(one: &str, other: &str) -> bool {
+    let ground = Ground::of([one, other]);
+    ground.stretch(one).overlaps(&ground.stretch(other))
+}
+
 /// A resource by its kind.
 enum Place<'a> {
     Name(&'a str),

@@ -49,6 +49,7 @@ mod check;
 
 pub use check::{Report, check};
 pub use grants::Settings;
+pub use ground::overlaps;
 pub use lines::{History, LineError, write_line};
 pub use operation::{Kind, Mode, Operation, Outcome};
 pub use recorder::Recorder;

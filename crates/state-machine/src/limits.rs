@@ -68,9 +68,14 @@ pub const FILE_INODE_END: u64 = (1 << 52) + (1 << 32);
 /// One write to a file: its bytes travel through memory and through the journal whole.
 pub const WRITE_BYTES_MAX: u64 = 1 << 20;
 
+/// Slots of leases or sessions: a table is as long as its highest slot, and more than this fit into no machine.
+pub const SLOTS_MAX: usize = 1 << 26;
+
 /// The bounds that an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Slots that a snapshot may name. Not an operator's to set; less than [`SLOTS_MAX`] only in tests.
+    pub slots_max: usize,
     /// Live leases in all.
     pub leases_max: usize,
     /// Waiters in all.
@@ -94,6 +99,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
+            slots_max: SLOTS_MAX,
             leases_max: 10_000_000,
             waiters_max: 1_000_000,
             waiters_per_lock_max: 100_000,

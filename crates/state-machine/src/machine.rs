@@ -141,6 +141,12 @@ impl Machine {
     /// An empty state, before anything happened.
     pub fn new(limits: Limits) -> Machine {
         let key = HashKey::default();
+        // No more than can be read back from a snapshot.
+        let limits = Limits {
+            leases_max: limits.leases_max.min(limits.slots_max),
+            sessions_max: limits.sessions_max.min(limits.slots_max),
+            ..limits
+        };
         Machine {
             limits,
             key: None,

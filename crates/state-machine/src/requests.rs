@@ -112,7 +112,8 @@ impl Requests {
         match name {
             RequestName::Chosen(_) => false,
             RequestName::Numbered(client, number) => {
-                self.clients.get(client).is_some_and(|client| client.has_forgotten(*number))
+                // Numbers begin at 1, whoever counts them.
+                self.clients.get(client).map_or(*number == 0, |client| client.has_forgotten(*number))
             }
         }
     }

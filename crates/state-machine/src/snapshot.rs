@@ -3,12 +3,15 @@
 
 use alloc::vec::Vec;
 
+use hashbrown::HashSet;
+
 use crate::answer::Written;
 use crate::codec::*;
-use crate::event::{RequestMark, Under};
+use crate::event::Under;
 use crate::files::File;
 use crate::ids::{ClientKey, HashKey, RequestName};
-use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits};
+use crate::keyed::Keyed;
+use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits, NUMBER_END};
 use crate::machine::{Horizon, Machine};
 use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
 use crate::requests::{Client, Fate, Known};
@@ -113,11 +116,16 @@ impl Machine {
             let session = get_session(&mut from)?;
             machine.restore_session(slot, session)?;
         }
+        let mut tokens = HashSet::with_hasher(Keyed(machine.hash_key()));
         for _ in 0..from.count()? {
             let slot = from.number_u32()?;
             let lease = get_lease(&mut from)?;
+            if !tokens.insert(lease.token) {
+                return Err(CodecError::OutOfBounds("a token"));
+            }
             machine.restore_lease(slot, lease)?;
         }
+        drop(tokens);
         for _ in 0..from.count()? {
             let ticket = from.number()?;
             let wait = get_wait(&mut from)?;
@@ -125,7 +133,7 @@ impl Machine {
             machine.session_is_there(ask.under)?;
             machine.can_be_stood_on(&ask.resource)?;
             if let Some(mark) = &ask.request {
-                machine.is_not_let_go(mark)?;
+                machine.is_new(&mark.name)?;
             }
             let waiter = Waiter {
                 ask: machine.interned(&ask),
@@ -136,7 +144,7 @@ impl Machine {
                 armed_us: None,
                 parked_on: None,
             };
-            if machine.waiters.contains_key(&ticket) {
+            if machine.waiters.contains_key(&ticket) || ticket >= machine.next_ticket {
                 return Err(CodecError::OutOfBounds("a ticket"));
             }
             machine.enqueue(ticket, waiter);
@@ -146,15 +154,14 @@ impl Machine {
             let version = from.number()?;
             machine.space.restore(&resource, version, from.number()?);
         }
-        let first = from.number()?;
-        machine.requests.retired.start_at(first);
+        machine.requests.retired.start_at(from.number_in("a number", NUMBER_END)?);
         for _ in 0..from.count()? {
             let key = from.request_key()?;
             let known = get_known(&mut from)?;
+            machine.is_new(&RequestName::Chosen(key))?;
             machine.requests.retire(RequestName::Chosen(key), known.payload, known.fate, 0);
         }
-        let first = from.number()?;
-        machine.tombstones.set.start_at(first);
+        machine.tombstones.set.start_at(from.number_in("a number", NUMBER_END)?);
         for _ in 0..from.count()? {
             let secret = from.secret()?;
             let stone = Tombstone { check: from.payload()?, how: get_ending(&mut from)? };
@@ -223,28 +230,29 @@ impl Machine {
     fn restore_client(&mut self, key: ClientKey, from: &mut Reader<'_>) -> Result<(), CodecError> {
         let answered_through = from.number()?;
         let open = get_numbers(from)?;
+        if self.requests.clients.contains_key(&key) {
+            return Err(CodecError::OutOfBounds("a client"));
+        }
         self.requests.mark(key, answered_through, &open, 0);
         for _ in 0..from.count()? {
             let number = from.number()?;
             let name = RequestName::Numbered(key, number);
             let known = get_known(from)?;
-            if self.requests.has_forgotten(&name) {
-                return Err(CodecError::OutOfBounds("a number"));
-            }
+            self.is_new(&name)?;
             self.requests.retire(name, known.payload, known.fate, 0);
         }
         Ok(())
     }
 
     fn restore_session(&mut self, slot: u32, session: Session) -> Result<(), CodecError> {
-        if self.sessions.get(slot).is_some() {
+        if self.sessions.get(slot).is_some() || slot as usize >= self.limits.slots_max {
             return Err(CodecError::OutOfBounds("a slot"));
         }
         // The id of a session that is over stands among the retired.
         if session.over.is_none()
             && let Some(mark) = &session.request
         {
-            self.is_not_let_go(mark)?;
+            self.is_new(&mark.name)?;
             self.requests.live(mark, Fate::Session(slot), 0);
         }
         let owner = self.owners.intern(&session.owner);
@@ -255,7 +263,7 @@ impl Machine {
     fn restore_lease(&mut self, slot: u32, lease: Lease) -> Result<(), CodecError> {
         self.session_is_there(lease.ask.under)?;
         self.can_be_stood_on(&lease.ask.resource)?;
-        if self.leases.get(slot).is_some() {
+        if self.leases.get(slot).is_some() || slot as usize >= self.limits.slots_max {
             return Err(CodecError::OutOfBounds("a slot"));
         }
         let lease = Lease { ask: self.interned(&lease.ask), ..lease };
@@ -268,7 +276,7 @@ impl Machine {
             }
         }
         if let Some(mark) = &lease.ask.request {
-            self.is_not_let_go(mark)?;
+            self.is_new(&mark.name)?;
             self.requests.live(mark, Fate::Lease(slot), 0);
         }
         self.space.insert(&lease.ask.resource, lease.standing(slot), lease.changed);
@@ -276,9 +284,10 @@ impl Machine {
         Ok(())
     }
 
-    fn is_not_let_go(&self, mark: &RequestMark) -> Result<(), CodecError> {
-        if self.requests.has_forgotten(&mark.name) {
-            return Err(CodecError::OutOfBounds("a number"));
+    /// A request has one fate, and none once its client has let it go.
+    fn is_new(&self, name: &RequestName) -> Result<(), CodecError> {
+        if self.requests.has_forgotten(name) || self.requests.get(name).is_some() {
+            return Err(CodecError::OutOfBounds("a request's id"));
         }
         Ok(())
     }

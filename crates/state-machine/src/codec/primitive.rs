@@ -98,6 +98,12 @@ impl<'a> Reader<'a> {
         Err(CodecError::OutOfBounds("a number"))
     }
 
+    /// A number below `end`.
+    pub(crate) fn number_in(&mut self, what: &'static str, end: u64) -> Result<u64, CodecError> {
+        self.number()
+            .and_then(|number| if number < end { Ok(number) } else { Err(CodecError::OutOfBounds(what)) })
+    }
+
     pub(crate) fn number_u32(&mut self) -> Result<u32, CodecError> {
         u32::try_from(self.number()?).map_err(|_| CodecError::OutOfBounds("a number"))
     }
