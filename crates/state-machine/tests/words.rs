@@ -152,6 +152,7 @@ fn metadata_has_up_to_16_entries_and_4_kib() {
 #[test]
 fn bounds_are_those_of_the_contract_unless_they_are_set() {
     let limits = Limits {
+        slots_max: 67_108_864,
         leases_max: 10_000_000,
         waiters_max: 1_000_000,
         waiters_per_lock_max: 100_000,
