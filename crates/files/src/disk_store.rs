@@ -2,6 +2,7 @@
 //! which must be synced. Tries nothing again.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ pub struct DiskStore<D: Disk> {
     disk: D,
     /// Files are spread over these by number, so that writers of different ones seldom meet.
     shelves: Box<[Mutex<Shelf<D::File>>]>,
-    readers: Mutex<Handles<Arc<D::File>>>,
+    readers: Mutex<Reads<D::File>>,
     stripes: Stripes,
     /// Whether files were made or taken away since the directory was last synced.
     names_changed: AtomicBool,
@@ -35,6 +36,14 @@ struct Shelf<F> {
     unsynced: BTreeSet<u64>,
 }
 
+#[derive(Debug)]
+struct Reads<F> {
+    open: Handles<Arc<F>>,
+    /// How many files were taken away. What was opened before one was is not kept: it may be that one, and a file that is
+    /// open takes up room also when it is gone.
+    removed: u64,
+}
+
 impl<D> DiskStore<D>
 where
     D: Disk + Sync,
@@ -46,7 +55,7 @@ where
         DiskStore {
             disk,
             shelves: (0..SHELVES).map(|_| Mutex::new(shelf())).collect(),
-            readers: Mutex::new(Handles::new(READ_HANDLES_MAX)),
+            readers: Mutex::new(Reads { open: Handles::new(READ_HANDLES_MAX), removed: 0 }),
             stripes: Stripes::new(),
             names_changed: AtomicBool::new(false),
         }
@@ -63,8 +72,10 @@ where
     fn open_or_create(&self, number: u64) -> Result<D::File, StorageError> {
         match self.disk.open(&name(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let created = self.disk.create(&name(number)).map_err(self.failed("create", number));
+                // When it is there: a sync beside this would otherwise take the note and miss the name.
                 self.names_changed.store(true, SeqCst);
-                self.disk.create(&name(number)).map_err(self.failed("create", number))
+                created
             }
             opened => opened.map_err(self.failed("open", number)),
         }
@@ -79,18 +90,22 @@ where
     }
 
     fn reader(&self, number: u64) -> Result<Option<Arc<D::File>>, StorageError> {
-        let opened = lock(&self.readers)
-            .get(number, || match self.look(number) {
-                Ok(Some(file)) => Ok(Arc::new(file)),
-                Ok(None) => Err(None),
-                Err(error) => Err(Some(error)),
-            })
-            .cloned();
-        match opened {
-            Ok(file) => Ok(Some(file)),
-            Err(None) => Ok(None),
-            Err(Some(error)) => Err(error),
+        let removed = {
+            let mut reads = lock(&self.readers);
+            match reads.open.get(number, || Err(())) {
+                Ok(file) => return Ok(Some(Arc::clone(file))),
+                Err(()) => reads.removed,
+            }
+        };
+        // Nobody waits for this: who opens another, and who takes one away, has what he needs.
+        let Some(file) = self.look(number)? else { return Ok(None) };
+        let file = Arc::new(file);
+        let mut reads = lock(&self.readers);
+        if reads.removed == removed {
+            let kept = reads.open.get(number, || Ok::<_, Infallible>(Arc::clone(&file)));
+            return Ok(kept.ok().cloned());
         }
+        Ok(Some(file))
     }
 }
 
@@ -114,14 +129,17 @@ where
         let mut shelf = self.shelf(number);
         shelf.open.close(number);
         shelf.unsynced.remove(&number);
-        lock(&self.readers).close(number);
-        match self.disk.remove(&name(number)) {
+        let removed = match self.disk.remove(&name(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => {
                 self.names_changed.store(true, SeqCst);
                 removed.map_err(self.failed("remove", number))
             }
-        }
+        };
+        let mut reads = lock(&self.readers);
+        reads.open.close(number);
+        reads.removed += 1;
+        removed
     }
 
     fn read(&self, number: u64, offset: u64, buffer: &mut [u8]) -> Result<bool, StorageError> {
