@@ -48,7 +48,7 @@ mod storage;
 mod by_hand;
 mod driver;
 
-pub use admission::{AdmissionLimits, LaneLimits};
+pub use admission::{Admission, AdmissionLimits, LaneLimits, Permit};
 pub use backlog::Batch;
 pub use by_hand::ByHand;
 pub use clock::{Clock, MachineClock, Reading};

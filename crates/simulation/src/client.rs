@@ -1,10 +1,10 @@
 //! A client: asks, waits, believes, renews, retries, releases, on its own drifting clock. It knows only what it was told.
-//! What it does for one lock is in `task.rs` and `keeping.rs`, for its session in `session.rs`, with files in `writing.rs`;
-//! here it begins things and hears answers.
+//! What it does for one lock is in `task.rs` and `keeping.rs`, for its session in `session.rs`, with files in `writing.rs`,
+//! at the register in `updating.rs`; here it begins things and hears answers.
 
 use std::collections::BTreeMap;
 
-use leasehold_state_machine::answer::Outcome;
+use leasehold_state_machine::answer::{Outcome, Refusal};
 use leasehold_state_machine::command::{Break, Command, List};
 use leasehold_state_machine::words::{Owner, RequestId};
 
@@ -12,6 +12,7 @@ use crate::faults::FaultKind;
 use crate::local_clock::LocalClock;
 use crate::network::{Call, CallId, Network, Purpose};
 use crate::session::Session;
+use crate::stream::{Stream, number_of};
 use crate::task::Task;
 use crate::workload;
 use crate::world::{Happening, World};
@@ -42,6 +43,11 @@ pub enum Alarm {
         task: u64,
         /// How often it will go on.
         left: u64,
+    },
+    /// A task goes to the register.
+    Update {
+        /// The task.
+        task: u64,
     },
     /// A task tries again.
     Again {
@@ -83,6 +89,8 @@ pub struct Client {
     pub(crate) errands: BTreeMap<CallId, (Command, u64)>,
     /// What it knows of files.
     pub(crate) desk: Desk,
+    /// Its stream, if it asks on one.
+    pub(crate) stream: Option<Stream>,
     last: u64,
 }
 
@@ -101,6 +109,7 @@ impl Client {
             session: None,
             errands: BTreeMap::new(),
             desk: Desk::default(),
+            stream: None,
             last: 0,
         }
     }
@@ -118,6 +127,9 @@ impl Client {
 
     /// A request id it has not used yet.
     pub fn fresh_id(&mut self) -> RequestId {
+        if let Some(stream) = &mut self.stream {
+            return stream.number();
+        }
         let number = self.fresh();
         let Ok(id) = RequestId::parse(&format!("r{number}")) else { unreachable!("a short word is an id") };
         id
@@ -134,7 +146,12 @@ impl Client {
     ) -> CallId {
         let sent_us = self.local_us(world);
         let words = world.trace_is_on().then(|| describe(&command));
-        let call = network.send(world, Call::new(self.number, task, purpose, sent_us), command);
+        let mut call = Call::new(self.number, task, purpose, sent_us);
+        let mark = self.stream.as_mut().map(|stream| {
+            call.on_stream = Some((stream.connection, number_of(request_id(&command))));
+            Box::new(stream.mark())
+        });
+        let call = network.send(world, call, command, mark);
         if let Some(words) = words {
             world.tell(&self.name, || format!("call {call}: {words}"));
         }
@@ -166,6 +183,7 @@ impl Client {
             Alarm::Tend { task, round } => self.tend_again(world, network, task, round),
             Alarm::HoldOver { task } => self.hold_is_over(world, network, task),
             Alarm::Write { task, left } => self.write_on(world, network, task, left),
+            Alarm::Update { task } => self.goes_to_the_register(world, task),
             Alarm::Again { task, round } => self.try_again(world, network, task, round),
             Alarm::Heartbeat { round } => self.heartbeat(world, network, round),
             Alarm::EndSession { round } => self.end_session(world, network, round),
@@ -177,10 +195,11 @@ impl Client {
         if world.healing {
             return;
         }
-        let next_us = (world.pace * world.random.between(5_000, 700_000))
-            .max(world.lull_until_us.saturating_sub(world.now_us));
+        let pause_us = world.pace * world.random.between(5_000, 700_000);
+        let silence_us = world.silence_us();
+        let next_us = pause_us.max(world.lull_until_us.saturating_sub(world.now_us)).max(silence_us);
         self.wake_after(world, next_us, Alarm::Begin);
-        if world.now_us < world.lull_until_us {
+        if world.now_us < world.lull_until_us || silence_us > 0 {
             return;
         }
         if world.unlucky_with_files(150) {
@@ -238,6 +257,7 @@ impl Client {
         let Some(call) = network.take(id) else { return };
         world.tell(&self.name, || format!("call {id} is answered: {}", describe_outcome(&outcome)));
         let sent_us = call.sent_local_us;
+        self.takes_note(&call, &outcome);
         match call.purpose {
             Purpose::Acquire => self.acquire_answered(world, network, call.task, (id, sent_us), outcome),
             Purpose::Renew => self.renew_answered(world, network, call.task, sent_us, outcome),
@@ -257,19 +277,50 @@ impl Client {
         }
     }
 
+    /// A number that was answered for good is one whose answer it has.
+    fn takes_note(&mut self, call: &Call, outcome: &Outcome) {
+        let again =
+            matches!(outcome, Err(Refusal::Busy { .. } | Refusal::Unavailable { .. } | Refusal::Cancelled));
+        if let (Some(stream), Some((connection, Some(number))), false) =
+            (&mut self.stream, call.on_stream, again)
+        {
+            stream.answered(number, connection);
+        }
+    }
+
     /// No answer comes, or the connection is gone.
     pub fn no_answer(&mut self, world: &mut World, network: &mut Network, id: CallId, hang_up: bool) {
-        let call = if hang_up {
-            let call = network.peek(id);
-            network.close(world, id);
-            call
-        } else {
-            network.take(id)
-        };
-        let Some(call) = call else { return };
-        world.tell(&self.name, || {
-            format!("call {id} {}", if hang_up { "is given up" } else { "lost its connection" })
-        });
+        let Some(call) = network.peek(id) else { return };
+        let mut failed = vec![id];
+        let mut closes = hang_up;
+        if let (Some((connection, _)), Some(stream)) = (call.on_stream, &mut self.stream)
+            && connection == stream.connection
+        {
+            // It takes the stream for dead, with all that is on it; or only asks again on it, and nobody sees a close.
+            if !hang_up || world.healing || world.more_random.chance(400) {
+                stream.connection += 1;
+                failed = network.on_connection(self.number, connection);
+                world.count(FaultKind::Reconnect);
+            } else {
+                closes = false;
+            }
+        }
+        for id in failed {
+            let Some(call) = network.peek(id) else { continue };
+            if closes {
+                network.close(world, id);
+            } else {
+                network.take(id);
+            }
+            world.tell(&self.name, || {
+                format!("call {id} {}", if hang_up { "is given up" } else { "lost its connection" })
+            });
+            self.failed(world, network, id, &call);
+        }
+    }
+
+    /// A call is over without an answer.
+    fn failed(&mut self, world: &mut World, network: &mut Network, id: CallId, call: &Call) {
         match call.purpose {
             Purpose::Acquire => self.acquire_failed(world, network, call.task, id),
             Purpose::Release | Purpose::Cancel => self.end_failed(world, call.task),
@@ -307,6 +358,15 @@ impl Client {
     }
 }
 
+/// The request id of what can be asked on a stream.
+fn request_id(command: &Command) -> Option<&RequestId> {
+    match command {
+        Command::Acquire(ask) => ask.request_id.as_ref(),
+        Command::OpenSession { request_id, .. } => request_id.as_ref(),
+        _ => None,
+    }
+}
+
 fn describe(command: &Command) -> String {
     let id = |id: &Option<RequestId>| id.as_ref().map_or(String::new(), |id| format!(" id={}", id.text()));
     match command {
@@ -327,6 +387,8 @@ fn describe(command: &Command) -> String {
         ),
         Command::Release(proof) => format!("release {} token={}", proof.resource, proof.token),
         Command::Cancel { resource, request_id, .. } => format!("cancel {resource} id={}", request_id.text()),
+        Command::CancelNumber { number, .. } => format!("cancel number {number}"),
+        Command::ListFiles { prefix, .. } => format!("list files from {prefix:?}"),
         Command::Break(wish) => format!(
             "break {}{}{}",
             wish.resource,

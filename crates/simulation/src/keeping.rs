@@ -143,7 +143,7 @@ impl Client {
         let under_session = task.session.is_some();
         let mut renew = Renew { proof: self.proof(number, lease), ttl: None, metadata: None };
         if !under_session && world.random.chance(120) {
-            renew.ttl = Some(workload::ttl(&mut world.random));
+            renew.ttl = Some(workload::ttl(world));
         }
         if world.random.chance(40) {
             renew.metadata = Some(workload::metadata(&mut world.random));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use leasehold_state_machine::command::{Command, WriteFile};
 use leasehold_state_machine::ids::Secret;
 use leasehold_state_machine::resource::Resource;
+use leasehold_state_machine::words::{ClientId, RequestId};
 
 /// How many bytes at the beginning of a write say which one it is. Shorter ones cannot be told apart.
 pub const MARK_BYTES: usize = 8;
@@ -18,6 +19,8 @@ pub type AttemptId = (u64, u64);
 pub struct Attempt {
     /// When it reached the socket.
     pub socket_us: u64,
+    /// When it was read from there and stamped.
+    pub arrived_us: u64,
     /// When it was given to the engine.
     pub turned_us: Option<u64>,
     /// Whether it was certainly decided in that turn.
@@ -86,16 +89,21 @@ impl Ledger {
         }
     }
 
-    /// A turn ended with so much time left out in all.
+    /// A turn ended with so much time left out in all. Only news is kept.
     pub fn left_out(&mut self, life: u64, at_us: u64, left_out_us: u64) {
-        self.left_out_us.insert((life, at_us), left_out_us);
+        if self.left_out_us_at(life, at_us) != left_out_us {
+            self.left_out_us.insert((life, at_us), left_out_us);
+        }
+    }
+
+    fn left_out_us_at(&self, life: u64, at_us: u64) -> u64 {
+        self.left_out_us.range((life, 0)..=(life, at_us)).next_back().map_or(0, |(_, out_us)| *out_us)
     }
 
     /// The server's own time between two turns of one life.
     pub fn server_time_us(&self, life: u64, from_us: u64, to_us: u64) -> u64 {
-        let at = |at_us| self.left_out_us.range(..=(life, at_us)).next_back();
-        let out = |at_us| at(at_us).filter(|((of, _), _)| *of == life).map_or(0, |(_, out_us)| *out_us);
-        (to_us - from_us).saturating_sub(out(to_us).saturating_sub(out(from_us)))
+        let out_us = self.left_out_us_at(life, to_us).saturating_sub(self.left_out_us_at(life, from_us));
+        (to_us - from_us).saturating_sub(out_us)
     }
 
     /// A life of the process began.
@@ -157,23 +165,28 @@ impl Ledger {
     }
 }
 
-/// The owner and request id of a command, as one text.
+/// The owner and request id of a command, as one text; or whose number it is.
 pub fn origin(command: &Command) -> Option<String> {
+    let of = |owner: &str, id: &RequestId| match id {
+        RequestId::Chosen(text) => format!("{owner}/{text}"),
+        RequestId::Numbered(client, number) => numbered(client, *number),
+    };
     match command {
-        Command::Acquire(ask) => {
-            ask.request_id.as_ref().map(|id| format!("{}/{}", ask.owner.text(), id.text()))
-        }
-        Command::OpenSession { owner, request_id, .. } => {
-            request_id.as_ref().map(|id| format!("{}/{}", owner.text(), id.text()))
-        }
-        Command::Cancel { owner, request_id, .. } => Some(format!("{}/{}", owner.text(), request_id.text())),
+        Command::Acquire(ask) => ask.request_id.as_ref().map(|id| of(ask.owner.text(), id)),
+        Command::OpenSession { owner, request_id, .. } => request_id.as_ref().map(|id| of(owner.text(), id)),
+        Command::Cancel { owner, request_id, .. } => Some(of(owner.text(), request_id)),
+        Command::CancelNumber { client, number } => Some(numbered(client, *number)),
         Command::WriteFile(WriteFile { proof, request_id, .. })
         | Command::DeleteFile { proof, request_id, .. } => {
-            request_id.as_ref().map(|id| format!("{}/{}", proof.owner.text(), id.text()))
+            request_id.as_ref().map(|id| of(proof.owner.text(), id))
         }
-        Command::Break(wish) => wish.request_id.as_ref().map(|id| format!("/{}", id.text())),
+        Command::Break(wish) => wish.request_id.as_ref().map(|id| of("", id)),
         _ => None,
     }
+}
+
+fn numbered(client: &ClientId, number: u64) -> String {
+    format!("#{}/{number}", client.text())
 }
 
 #[cfg(test)]
@@ -182,11 +195,12 @@ pub(crate) mod tests {
     use leasehold_state_machine::command::{Acquire, Proof};
     use leasehold_state_machine::file::{FileBytes, FileName, Offset};
     use leasehold_state_machine::ids::LeaseId;
-    use leasehold_state_machine::words::{Metadata, Mode, Owner, RequestId, Wait};
+    use leasehold_state_machine::words::{Metadata, Mode, Owner, Wait};
 
     fn attempt(secret: u64, command: Command) -> Attempt {
         Attempt {
             socket_us: 0,
+            arrived_us: 0,
             turned_us: Some(0),
             certain: true,
             closed_us: None,

@@ -12,11 +12,18 @@ mod faults;
 mod local_clock;
 mod plant;
 mod random;
+mod stream;
 mod trace;
+
+mod plan;
+
+mod cuts;
 
 mod ledger;
 
 pub mod invariants;
+
+mod register;
 
 mod world;
 
@@ -32,11 +39,20 @@ mod client;
 mod keeping;
 mod session;
 mod task;
+mod updating;
 mod writing;
 
 mod run;
+mod shrink;
+mod strike;
+
+mod account;
+mod progress;
 
 pub mod command;
 
+pub use account::Account;
+pub use cuts::Cuts;
 pub use faults::{FaultKind, Tally};
-pub use run::{Outcome, run, run_heeding};
+pub use run::{Order, Outcome, carry_out, run, run_heeding};
+pub use shrink::{Shrunk, shrink};

@@ -1,5 +1,28 @@
 //! The one source of chance in a run: splitmix64 from the seed. Never asks the system for anything.
 
+/// The streams of one seed. What was added to the simulation later draws from a stream of its own, so that what was there
+/// before is drawn as it was.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// For most things.
+    pub random: Random,
+    /// For all that has to do with files.
+    pub files: Random,
+    /// For partitions, suspends, limits, streams, the register and the quiet.
+    pub more: Random,
+}
+
+impl Sources {
+    /// The streams of this seed.
+    pub fn new(seed: u64) -> Sources {
+        Sources {
+            random: Random::new(seed),
+            files: Random::new(!seed),
+            more: Random::new(seed.rotate_left(32) ^ 0x6d6f_7265),
+        }
+    }
+}
+
 /// A stream of numbers that follows from its seed alone.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -27,6 +50,14 @@ impl Random {
     /// A number from `low` up to, not including, `high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low))
+    }
+
+    /// A number from `low` to about `high`, where each power of two between them is as likely as the next.
+    pub fn between_as_powers(&mut self, low: u64, high: u64) -> u64 {
+        let (from, to) = (low.max(1).ilog2(), high.max(1).ilog2());
+        let power = self.between(u64::from(from), u64::from(to) + 1);
+        let base = 1 << power;
+        self.between(base, 2 * base).clamp(low, high)
     }
 
     /// True so many times in a thousand.

@@ -2,21 +2,30 @@
 //! come to a good end.
 
 use crate::client::{Alarm, Client};
-use crate::faults::{Disaster, FaultKind, Plan, Tally};
+use crate::cuts::Cuts;
+use crate::faults::{FaultKind, Tally};
 use crate::invariants::{Left, Violation};
 use crate::local_clock::LocalClock;
-use crate::network::Network;
-use crate::node::{Death, Moment, Node};
-use crate::random::Random;
-use crate::trace::Trace;
+use crate::network::{Network, Way};
+use crate::node::{Asked, Node};
+use crate::plan::Plan;
+use crate::random::Sources;
+use crate::stream::Stream;
+use crate::updating;
+use crate::workload;
 use crate::world::{Happening, World};
 
-/// How long after the last fault everything must have ended: the longest TTL, the longest horizon, everybody's turn.
-const HEAL_US: u64 = 400_000_000;
-/// How often the whole state is looked at.
+/// How long after the last fault everything must have ended: the longest horizon, everybody's turn, and three times the
+/// longest TTL, which is also for how long nothing is granted after an old copy was put back.
+const HEAL_US: u64 = 220_000_000;
+/// How often the whole state is looked at...
 const INSPECT_EVERY_US: u64 = 2_000_000;
+/// ...and how often in a silence.
+const INSPECT_SILENCE_EVERY_US: u64 = 3_600_000_000;
 /// No run takes more steps than this; one that would is going round in circles.
 const STEPS_MAX: u64 = 3_000_000;
+/// How many more a quiet run may take.
+const QUIET_STEPS_MAX: u64 = 100_000_000;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -25,27 +34,42 @@ pub struct Outcome {
     pub tally: Tally,
     /// The first invariant that did not hold.
     pub violation: Option<Violation>,
+    /// The virtual time at which the run ended.
+    pub ended_us: u64,
     /// The story, if it was wanted.
     pub trace: String,
 }
 
+/// Which run is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// The seed from which all follows.
+    pub seed: u64,
+    /// What is left out of what the seed would have.
+    pub cuts: Cuts,
+    /// Whether its story is wanted.
+    pub trace: bool,
+    /// The one invariant that is heeded, if not all are: whatever else is wrong, it must see for itself.
+    pub heeds: Option<&'static str>,
+}
+
 /// Runs one seed.
 pub fn run(seed: u64, trace: bool) -> Outcome {
-    run_with(seed, trace, None)
+    carry_out(&Order { seed, trace, ..Order::default() })
 }
 
 /// Runs one seed and heeds one invariant alone. With a bug put in on purpose: whatever else is wrong, it must see for itself.
 pub fn run_heeding(seed: u64, invariant: &'static str) -> Outcome {
-    run_with(seed, false, Some(invariant))
+    carry_out(&Order { seed, heeds: Some(invariant), ..Order::default() })
 }
 
-fn run_with(seed: u64, trace: bool, heeds: Option<&'static str>) -> Outcome {
-    let mut random = Random::new(seed);
-    let mut file_random = Random::new(!seed);
-    let plan = Plan::draw(&mut random, &mut file_random);
-    let mut world = World::new((random, file_random), plan.weather.clone(), Trace::new(trace), heeds);
-    world.pace = plan.pace;
-    world.files = plan.files;
+/// Runs what is wanted.
+pub fn carry_out(order: &Order) -> Outcome {
+    let seed = order.seed;
+    let mut sources = Sources::new(seed);
+    let mut plan = Plan::draw(&mut sources);
+    order.cuts.apply(&mut plan);
+    let mut world = World::new(sources, &plan, order);
     world.tell("run", || format!("seed {seed}: {plan:?}"));
     let node = Node::new(&mut world, &plan);
     let clients = (0..plan.clients).map(|number| new_client(&mut world, &plan, number)).collect();
@@ -53,22 +77,28 @@ fn run_with(seed: u64, trace: bool, heeds: Option<&'static str>) -> Outcome {
     run.begin(&plan);
     run.go();
     let mut tally = std::mem::take(&mut run.world.tally);
-    tally.simulated_us = run.world.now_us;
-    Outcome { tally, violation: run.world.violation.take(), trace: run.world.trace.into_text() }
+    let ended_us = run.world.now_us;
+    tally.simulated_us = ended_us;
+    Outcome { tally, violation: run.world.violation.take(), ended_us, trace: run.world.trace.into_text() }
 }
 
-struct Run {
-    world: World,
-    node: Node,
-    network: Network,
-    clients: Vec<Client>,
-    heal_at_us: u64,
+/// A run under way.
+pub(crate) struct Run {
+    pub world: World,
+    pub node: Node,
+    pub network: Network,
+    pub clients: Vec<Client>,
+    pub heal_at_us: u64,
 }
 
 fn new_client(world: &mut World, plan: &Plan, number: usize) -> Client {
     let drift = i64::try_from(world.random.below(2 * plan.drift_ppm + 1)).unwrap_or(0);
     let drift_ppm = drift - i64::try_from(plan.drift_ppm).unwrap_or(0);
-    Client::new(number, LocalClock { offset_us: world.random.below(1 << 40), drift_ppm })
+    let mut client = Client::new(number, LocalClock { offset_us: world.random.below(1 << 40), drift_ppm });
+    if plan.streams && world.more_random.chance(600) {
+        client.stream = Some(Stream::new(&mut world.more_random, 1));
+    }
+    client
 }
 
 impl Run {
@@ -86,12 +116,17 @@ impl Run {
     }
 
     fn go(&mut self) {
-        let mut steps = 0;
+        let (mut steps, mut last_us) = (0, 0);
+        let steps_max = if self.world.is_quiet() { QUIET_STEPS_MAX } else { STEPS_MAX };
         while self.world.violation.is_none()
             && let Some(happening) = self.world.next()
         {
+            let passed_us = self.world.now_us - std::mem::replace(&mut last_us, self.world.now_us);
+            if passed_us > 0 && self.node.is_live() {
+                self.world.tally.live_us += passed_us;
+            }
             steps += 1;
-            if steps > STEPS_MAX {
+            if steps > steps_max {
                 let sentence = "the run goes round in circles";
                 self.world.check(Err(Violation::new("progress", sentence)));
             }
@@ -121,7 +156,7 @@ impl Run {
         if self.world.watch.progressed(&left).is_ok() {
             return true;
         }
-        if after_us > HEAL_US {
+        if after_us > HEAL_US + 3 * workload::ttl_us_max(self.world.is_quiet()) {
             let verdict = self.world.watch.progressed(&left);
             self.world.check(verdict);
             return true;
@@ -132,8 +167,8 @@ impl Run {
     fn happen(&mut self, happening: Happening) {
         let Run { world, node, network, clients, .. } = self;
         match happening {
-            Happening::RequestArrives { call, command, since_us } => {
-                node.request(world, call, command, since_us);
+            Happening::RequestArrives { call, from, command, mark, since_us } => {
+                node.request(world, call, Asked { from, command, mark, since_us });
             }
             Happening::CloseArrives(call) => node.hang_up(world, call),
             Happening::StrayCloses { life, attachment } => node.closed(world, life, attachment),
@@ -141,7 +176,9 @@ impl Run {
                 let Some(client) = network.peek(id).and_then(|call| clients.get_mut(call.client)) else {
                     return;
                 };
-                if client.paused_until_us > world.now_us {
+                if world.is_cut_off(client.number, Way::FromServer) {
+                    world.count(FaultKind::CutOffReply);
+                } else if client.paused_until_us > world.now_us {
                     world.at(client.paused_until_us, Happening::ReplyArrives(id, outcome));
                 } else {
                     client.hear(world, network, id, *outcome);
@@ -151,7 +188,9 @@ impl Run {
                 let Some(client) = network.peek(id).and_then(|call| clients.get_mut(call.client)) else {
                     return;
                 };
-                if client.paused_until_us > world.now_us {
+                if world.is_cut_off(client.number, Way::FromServer) {
+                    world.count(FaultKind::CutOffReply);
+                } else if client.paused_until_us > world.now_us {
                     world.at(client.paused_until_us, Happening::ResetArrives(id));
                 } else {
                     client.no_answer(world, network, id, false);
@@ -172,67 +211,33 @@ impl Run {
             Happening::ChangeDue { life } => node.change_is_due(world, life),
             Happening::FileRead { life, view } => node.read_file(world, life, &view),
             Happening::ChoreEnds { life, done } => node.chore_ends(world, life, *done),
+            Happening::AtRegister(errand) => updating::arrives(world, *errand),
+            Happening::FromRegister(errand) => {
+                let Some(client) = clients.get_mut(errand.client) else { return };
+                if client.paused_until_us > world.now_us {
+                    world.at(client.paused_until_us, Happening::FromRegister(errand));
+                } else {
+                    client.back_from_the_register(world, *errand);
+                }
+            }
+            Happening::BackupEnds => node.backup_ends(world),
+            Happening::RoomAgain => node.room_again(world),
             Happening::Disaster(disaster) => self.strike(disaster),
             Happening::Inspect => {
                 node.inspect(world);
-                world.after(INSPECT_EVERY_US, Happening::Inspect);
+                let silent = world.silence_us() > 0 && !node.is_live();
+                let every_us = if silent { INSPECT_SILENCE_EVERY_US } else { INSPECT_EVERY_US };
+                world.after(every_us, Happening::Inspect);
             }
             Happening::Heal => {
                 world.tell("run", || "the faults stop".into());
                 world.healing = true;
+                world.partitions.clear();
+                node.empty_the_disk();
                 for client in clients {
                     client.heal(world);
                 }
             }
         }
-    }
-
-    fn strike(&mut self, disaster: Disaster) {
-        let Run { world, node, clients, .. } = self;
-        if world.healing {
-            return;
-        }
-        match disaster {
-            Disaster::Kill | Disaster::PowerLoss => {
-                let moment = *world.random.pick(&[Moment::Now, Moment::InAppend, Moment::BeforeReplies]);
-                let moment = if world.unlucky_with_files(300) { Moment::InFiles } else { moment };
-                let death = if disaster == Disaster::Kill { Death::Process } else { Death::Power };
-                node.doom(world, moment, death);
-            }
-            Disaster::DiskError => node.fail_disk(),
-            Disaster::ProcessStop => {
-                let for_us = standstill_us(&mut world.random);
-                node.stop(world, for_us);
-            }
-            Disaster::EngineStall => {
-                let for_us = standstill_us(&mut world.random);
-                node.stall(world, for_us);
-            }
-            Disaster::Backup => node.back_up(world),
-            Disaster::Restore => node.restore(world),
-            Disaster::WallJump => node.set_wall_clock(world),
-            Disaster::Lull => {
-                world.count(FaultKind::Lull);
-                world.lull_until_us = world.now_us + world.random.between(3_000_000, 40_000_000);
-            }
-            Disaster::ClientPause => {
-                let for_us = standstill_us(&mut world.random);
-                let number = usize::try_from(world.random.below(clients.len() as u64)).unwrap_or(0);
-                if let Some(client) = clients.get_mut(number) {
-                    world.count(FaultKind::ClientPause);
-                    client.paused_until_us = world.now_us + for_us;
-                    world.tell(&client.name, || format!("stands still for {} ms", for_us / 1000));
-                }
-            }
-        }
-    }
-}
-
-/// From a moment to tens of seconds.
-fn standstill_us(random: &mut Random) -> u64 {
-    match random.below(3) {
-        0 => random.between(50_000, 500_000),
-        1 => random.between(500_000, 5_000_000),
-        _ => random.between(5_000_000, 40_000_000),
     }
 }

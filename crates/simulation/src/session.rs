@@ -49,7 +49,7 @@ impl Client {
         let (number, request_id) = (self.fresh(), self.fresh_id());
         self.session = Some(Session {
             number,
-            ttl: workload::ttl(&mut world.random),
+            ttl: workload::ttl(world),
             request_id,
             id: None,
             keeper: Keeper::new(Renewal::Timetable),
@@ -99,6 +99,7 @@ impl Client {
                 let number = session.number;
                 let last_us =
                     if world.healing { 1_000_000 } else { world.random.between(500_000, 40_000_000) };
+                let last_us = workload::lasting_us(world, last_us);
                 self.wake_after(world, last_us, Alarm::EndSession { round: number });
                 self.heard_from(world, network, sent_us, Terms::from(&view));
             }

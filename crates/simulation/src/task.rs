@@ -12,6 +12,7 @@ use crate::client::{Alarm, Client};
 use crate::faults::FaultKind;
 use crate::keeping::Terms;
 use crate::network::{CallId, Network, Purpose};
+use crate::stream::number_of;
 use crate::workload::{self, Wish};
 use crate::world::World;
 use crate::writing;
@@ -59,7 +60,7 @@ pub(crate) struct Held {
 impl Client {
     /// Begins to want a lock.
     pub fn begin_task(&mut self, world: &mut World, network: &mut Network) {
-        let mut wish = workload::wish(&mut world.random);
+        let mut wish = workload::wish(world);
         if world.files
             && let Some(resource) = self.desk.resource(&mut world.file_random)
         {
@@ -211,7 +212,7 @@ impl Client {
                     task.request_id = task.request_id.is_some().then_some(id);
                     task.attempts = None;
                     task.session = None;
-                    task.wish.wait_ms = task.wish.wait_ms.max(3000);
+                    task.wish.wait_ms = task.wish.wait_ms.max(if world.is_quiet() { 600_000 } else { 3000 });
                 }
                 self.again_after(world, number, 50_000);
             }
@@ -240,6 +241,7 @@ impl Client {
         let (id, resource) = (task.request_id.clone(), task.wish.resource.clone());
         self.wake_after(world, hold_us, Alarm::HoldOver { task: number });
         self.takes_up_the_pen(world, number);
+        self.has_an_errand(world, number);
         self.confirmed(world, network, number, sent_us, Terms::from(view));
         if let Some(id) = id
             && world.unlucky(30)
@@ -281,6 +283,9 @@ impl Client {
             // It goes away without a word; the belief of whatever it started ends by its clock.
             world.count(FaultKind::ClientDeath);
             world.tell(&self.name, || format!("drops its task {number} without a word"));
+            if let Some(stream) = self.stream.as_mut().filter(|_| world.more_random.chance(500)) {
+                stream.begin_anew(&mut world.more_random);
+            }
             if let Some(session) = self.tasks.remove(&number).and_then(|task| task.session) {
                 // What shares its session was one program with it.
                 self.tasks.retain(|_, task| task.session != Some(session));
@@ -298,7 +303,9 @@ impl Client {
         task.phase = Phase::Ending;
         task.tries += 1;
         world.watch.stops(world.now_us, lease.token);
-        if task.request_id.is_some() && world.random.chance(150) {
+        // A number's answer was confirmed, and nothing can be taken back by it any more.
+        let by_number = number_of(task.request_id.as_ref()).is_some();
+        if !by_number && task.request_id.is_some() && world.random.chance(150) {
             self.take_back(world, network, number);
             return;
         }
@@ -322,7 +329,10 @@ impl Client {
         }
         task.phase = Phase::Ending;
         let (resource, owner) = (task.wish.resource.clone(), self.owner.clone());
-        let command = Command::Cancel { resource, owner, request_id };
+        let command = match request_id {
+            RequestId::Numbered(client, number) => Command::CancelNumber { client, number },
+            request_id => Command::Cancel { resource, owner, request_id },
+        };
         self.send(world, network, (number, Purpose::Cancel), command, 1_500_000);
     }
 

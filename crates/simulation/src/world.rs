@@ -8,10 +8,14 @@ use leasehold_state_machine::answer::{FileView, Outcome};
 use leasehold_state_machine::command::Command;
 
 use crate::client::Alarm;
-use crate::faults::{Disaster, FaultKind, Tally, Weather};
+use crate::faults::{FaultKind, Tally};
 use crate::invariants::{Violation, Watch};
-use crate::network::CallId;
-use crate::random::Random;
+use crate::network::{CallId, Partition};
+use crate::plan::{Disaster, Plan, Weather};
+use crate::random::{Random, Sources};
+use crate::register::{Errand, Register};
+use crate::run::Order;
+use crate::stream::Mark;
 use crate::trace::Trace;
 
 /// Something that happens at a moment of virtual time.
@@ -20,8 +24,12 @@ pub enum Happening {
     RequestArrives {
         /// The call it belongs to; none for a copy that somebody else replays.
         call: Option<CallId>,
+        /// Whose request it is.
+        from: usize,
         /// What is asked.
         command: Command,
+        /// Which answers its client has, if it came on a stream.
+        mark: Option<Box<Mark>>,
         /// Since when it has lain in the socket of a process that stood still.
         since_us: Option<u64>,
     },
@@ -87,11 +95,22 @@ pub enum Happening {
     },
     /// A large thing goes wrong.
     Disaster(Disaster),
+    /// Something reaches the register outside of the server.
+    AtRegister(Box<Errand>),
+    /// Something comes back from there.
+    FromRegister(Box<Errand>),
+    /// A copy of the data directory is finished.
+    BackupEnds,
+    /// Somebody else no longer fills the disk.
+    RoomAgain,
     /// A look at the whole state.
     Inspect,
     /// The faults stop.
     Heal,
 }
+
+/// How many in a thousand of the small things that would go wrong do so in a silence.
+const SILENCE_PER_MILLE: u64 = 10;
 
 /// What every part of a run shares.
 pub struct World {
@@ -101,8 +120,18 @@ pub struct World {
     pub random: Random,
     /// Chance for all that has to do with files.
     pub file_random: Random,
+    /// Chance for what came later still.
+    pub more_random: Random,
     /// Whether clients write files.
     pub files: bool,
+    /// When clients begin things, if not all the time.
+    bursts: Vec<(u64, u64)>,
+    /// Where the network is cut.
+    pub partitions: Vec<Partition>,
+    /// The register outside of the server.
+    pub register: Register,
+    /// Whether clients use it.
+    pub registers: bool,
     /// The story.
     pub trace: Trace,
     /// What took effect.
@@ -127,25 +156,25 @@ pub struct World {
 
 impl World {
     /// The beginning of time.
-    pub fn new(
-        (random, file_random): (Random, Random),
-        weather: Weather,
-        trace: Trace,
-        heeds: Option<&'static str>,
-    ) -> World {
+    pub fn new(sources: Sources, plan: &Plan, order: &Order) -> World {
         World {
             now_us: 0,
-            random,
-            file_random,
-            files: false,
-            trace,
+            random: sources.random,
+            file_random: sources.files,
+            more_random: sources.more,
+            files: plan.files,
+            bursts: plan.bursts.clone(),
+            partitions: Vec::new(),
+            register: Register::default(),
+            registers: plan.register,
+            trace: Trace::new(order.trace),
             tally: Tally::default(),
             watch: Watch::default(),
-            weather,
+            weather: plan.weather.clone(),
             healing: false,
-            pace: 1,
+            pace: plan.pace,
             lull_until_us: 0,
-            heeds,
+            heeds: order.heeds,
             violation: None,
             queue: BTreeMap::new(),
             order: 0,
@@ -180,6 +209,12 @@ impl World {
         self.trace.is_on()
     }
 
+    /// An old copy of the data was put back and the wall clock set: tokens may come a second time.
+    pub fn forget_tokens(&mut self) {
+        self.watch.forget_tokens();
+        self.register.forget_tokens();
+    }
+
     /// Counts a fault that took effect.
     pub fn count(&mut self, kind: FaultKind) {
         self.tally.count(kind);
@@ -203,11 +238,33 @@ impl World {
 
     /// Whether something goes wrong now, given how often per thousand it does.
     pub fn unlucky(&mut self, per_mille: u64) -> bool {
-        !self.healing && self.random.chance(per_mille)
+        !self.healing && self.random.chance(per_mille) && self.strikes_now()
+    }
+
+    /// In a silence small things go wrong far more rarely than in a burst: else a lease of a day would never end, because
+    /// the server died every few minutes and gave it another day each time.
+    fn strikes_now(&mut self) -> bool {
+        self.silence_us() == 0 || self.more_random.chance(SILENCE_PER_MILLE)
+    }
+
+    /// The same for what came later.
+    pub fn unlucky_with_more(&mut self, per_mille: u64) -> bool {
+        !self.healing && self.more_random.chance(per_mille) && self.strikes_now()
+    }
+
+    /// Whether the run is one of short bursts and long silences.
+    pub fn is_quiet(&self) -> bool {
+        !self.bursts.is_empty()
+    }
+
+    /// How long it is until clients begin things again; 0 while they do.
+    pub fn silence_us(&self) -> u64 {
+        let coming = self.bursts.iter().find(|(_, to_us)| *to_us > self.now_us);
+        coming.map_or(0, |(from_us, _)| from_us.saturating_sub(self.now_us))
     }
 
     /// The same for what has to do with files.
     pub fn unlucky_with_files(&mut self, per_mille: u64) -> bool {
-        self.files && !self.healing && self.file_random.chance(per_mille)
+        self.files && !self.healing && self.file_random.chance(per_mille) && self.strikes_now()
     }
 }

@@ -11,6 +11,7 @@ use leasehold_state_machine::resource::{Kind, Resource};
 use leasehold_state_machine::words::RequestId;
 
 use crate::client::{Alarm, Client};
+use crate::faults::FaultKind;
 use crate::ledger::MARK_BYTES;
 use crate::network::{CallId, Network, Purpose};
 use crate::random::Random;
@@ -144,7 +145,12 @@ impl Client {
             _ => {
                 let text = world.file_random.pick(&NAMES);
                 let Ok(name) = FileName::parse(text) else { return };
-                self.send(world, network, (0, Purpose::File), Command::StatFile { name }, 2_000_000);
+                let command = if world.more_random.chance(300) {
+                    Command::ListFiles { prefix: String::new(), limit: 100, cursor: None }
+                } else {
+                    Command::StatFile { name }
+                };
+                self.send(world, network, (0, Purpose::File), command, 2_000_000);
             }
         }
     }
@@ -205,6 +211,17 @@ impl Client {
                 self.desk.known.remove(name);
             }
             _ => {}
+        }
+        if let Some((Command::WriteFile(wanted), _)) = &asked
+            && wanted.request_id.is_some()
+            && outcome.is_ok()
+            && world.unlucky_with_more(60)
+        {
+            world.count(FaultKind::OtherBytes);
+            let WriteFile { name, offset, proof, request_id, .. } = wanted.clone();
+            let bytes = self.desk.bytes(&mut world.more_random, self.number);
+            let other = WriteFile::new(name, offset, bytes, proof, request_id);
+            self.send_change(world, network, Command::WriteFile(other), 0);
         }
         // Some ask again though they were told, as after a restart of their own.
         if let Some((command, _)) = asked

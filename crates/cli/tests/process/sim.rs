@@ -6,7 +6,7 @@ use crate::program::{run, stderr, stdout};
 fn seeds_hold_and_end_with_one_line_of_totals() {
     let output = run(&["sim", "--seeds", "2", "--first", "1"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(stdout(&output).lines().count(), 1);
+    assert_eq!(stdout(&output).lines().count(), 5);
     assert!(stdout(&output).starts_with("2 seeds, 0 failed"), "{}", stdout(&output));
 }
 

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use leasehold_engine::Told;
+use leasehold_engine::{Told, Unasked};
 use leasehold_state_machine::answer::{Answer, Refusal};
 use leasehold_state_machine::command::{Command, Proof, Renew};
 use leasehold_state_machine::event::{CancelFound, Event, Seq};
-use leasehold_state_machine::ids::{HashKey, LeaseId, Secret, SessionId};
+use leasehold_state_machine::ids::{HashKey, LeaseId, RequestName, Secret, SessionId};
 
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::Owner;
@@ -32,7 +32,7 @@ pub struct Durability {
     broken: BTreeSet<u64>,
     key: HashKey,
     /// Request ids that were taken back, as the journal names them.
-    cancelled: BTreeSet<String>,
+    cancelled: BTreeSet<RequestName>,
 }
 
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Durability {
                 }
             }
             Event::Cancelled { request, .. } => {
-                self.cancelled.insert(format!("{request:?}"));
+                self.cancelled.insert(*request);
             }
             Event::Founded { key } => self.key = *key,
             _ => {}
@@ -116,6 +116,20 @@ impl Durability {
                     return Err(violation(format!("event {} was told as event {}", known.0, told.0)));
                 }
                 None => return Err(violation(format!("event {} was told before it was durable", told.0))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in notices that nobody asked for.
+    pub fn unasked(&self, notices: &[Unasked]) -> Verdict {
+        for notice in notices {
+            let (what, seq) = match notice {
+                Unasked::Queued(notice) => ("a place in line", notice.after),
+                Unasked::Ended(notice) => ("the end of a lease", notice.ended.seq),
+            };
+            if seq > self.last {
+                return Err(violation(format!("{what} was told before event {seq} was durable")));
             }
         }
         Ok(())
@@ -178,10 +192,16 @@ impl Durability {
                 }
             }
             Ok(Answer::Cancelled(CancelFound::Unknown | CancelFound::Waiting)) => {
-                if let Some(Command::Cancel { owner, request_id, .. }) =
-                    ledger.attempt(reply.to).map(|attempt| &attempt.command)
-                    && !self.cancelled.contains(&format!("{:?}", self.key.request(owner, request_id)))
-                {
+                let name = match ledger.attempt(reply.to).map(|attempt| &attempt.command) {
+                    Some(Command::Cancel { owner, request_id, .. }) => {
+                        Some(self.key.request(owner, request_id))
+                    }
+                    Some(Command::CancelNumber { client, number }) => {
+                        Some(RequestName::Numbered(self.key.client(client), *number))
+                    }
+                    _ => None,
+                };
+                if name.is_some_and(|name| !self.cancelled.contains(&name)) {
                     return Err(violation("a cancel was told before it was durable".into()));
                 }
             }

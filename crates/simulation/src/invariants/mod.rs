@@ -1,6 +1,8 @@
 //! What must hold in every run: one invariant a file. Each watches what can be seen from outside (requests that went in,
 //! events that the journal holds, replies that left, what clients believe) and says in a sentence what is wrong.
 
+mod bounded;
+mod confirmed;
 mod determinism;
 mod durability;
 mod exclusion;
@@ -14,8 +16,11 @@ mod files_read;
 mod files_whole;
 mod holder_only;
 mod never_early;
+mod no_ack_after_error;
 mod one_effect;
 mod progress;
+mod promise;
+mod register;
 #[cfg(test)]
 mod samples;
 mod writer_only;
@@ -23,18 +28,21 @@ mod writer_only;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use leasehold_engine::Told;
+use leasehold_engine::{AdmissionLimits, Purpose, Released, Told, Unasked};
 use leasehold_state_machine::Machine;
-use leasehold_state_machine::answer::{Answer, Outcome};
-use leasehold_state_machine::command::WriteFile;
+use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
+use leasehold_state_machine::command::{Command, WriteFile};
 use leasehold_state_machine::event::{Event, Seq};
 
 use crate::ledger::{AttemptId, Ledger};
+use crate::plan::Plan;
 
+pub use bounded::Sizes;
 pub use exclusion::Belief;
 pub use fail_fast::Holder;
 pub use files_read::Read;
 pub use progress::Left;
+pub use register::Update;
 
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +101,7 @@ pub struct Memory {
     never_early: never_early::NeverEarly,
     durability: durability::Durability,
     one_effect: one_effect::OneEffect,
+    confirmed: confirmed::Confirmed,
     fifo: fifo::Fifo,
     holder_only: holder_only::HolderOnly,
     writer_only: writer_only::WriterOnly,
@@ -111,6 +120,7 @@ pub struct Watch {
     never_early: never_early::NeverEarly,
     durability: durability::Durability,
     one_effect: one_effect::OneEffect,
+    confirmed: confirmed::Confirmed,
     fifo: fifo::Fifo,
     holder_only: holder_only::HolderOnly,
     writer_only: writer_only::WriterOnly,
@@ -131,6 +141,7 @@ impl Watch {
             self.fail_fast.committed(event, &self.files)?;
             self.never_early.committed(event)?;
             self.one_effect.committed(event, &self.ledger)?;
+            self.confirmed.committed(event)?;
             self.fifo.committed(event, &self.ledger, &self.files)?;
             self.holder_only.committed(event)?;
             self.writer_only.committed(event, &self.ledger)?;
@@ -144,12 +155,43 @@ impl Watch {
         self.durability.replied(reply, &self.ledger)?;
         self.never_early.replied(reply, &self.ledger)?;
         self.one_effect.replied(reply, &self.ledger)?;
+        self.confirmed.replied(reply, &self.ledger)?;
         self.holder_only.replied(reply, &self.ledger)?;
         self.writer_only.replied(reply, &self.ledger)?;
+        promise::judge(reply, &self.ledger)?;
         match reply.outcome {
             Ok(Answer::File(view)) => files_read::told(&self.files, view),
+            Ok(Answer::Files { files, .. }) => {
+                files.iter().try_for_each(|view| files_read::told(&self.files, view))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Notices that nobody asked for left the server.
+    pub fn unasked(&self, notices: &[Unasked]) -> Verdict {
+        self.durability.unasked(notices)
+    }
+
+    /// Something leaves a server, or nothing, whose disk has failed.
+    pub fn silent(&self, left: &Released) -> Verdict {
+        no_ack_after_error::judge(left)
+    }
+
+    /// Somebody is let in at the door, or not.
+    pub fn let_in(
+        &self,
+        purpose: Purpose,
+        inside: usize,
+        limits: &AdmissionLimits,
+        refused: Option<&Refusal>,
+    ) -> Verdict {
+        bounded::judge_door(purpose, inside, limits, refused)
+    }
+
+    /// How much there is of everything.
+    pub fn within_bounds(&self, sizes: &Sizes, plan: &Plan) -> Verdict {
+        bounded::judge(sizes, plan)
     }
 
     /// Events were told to those who watch.
@@ -169,6 +211,7 @@ impl Watch {
             never_early: self.never_early.clone(),
             durability: self.durability.clone(),
             one_effect: self.one_effect.clone(),
+            confirmed: self.confirmed.clone(),
             fifo: self.fifo.clone(),
             holder_only: self.holder_only.clone(),
             writer_only: self.writer_only.clone(),
@@ -183,6 +226,7 @@ impl Watch {
         self.never_early = memory.never_early;
         self.durability = memory.durability;
         self.one_effect = memory.one_effect;
+        self.confirmed = memory.confirmed;
         self.fifo = memory.fifo;
         self.holder_only = memory.holder_only;
         self.writer_only = memory.writer_only;
@@ -226,6 +270,16 @@ impl Watch {
     /// What a file holds where a write that is told done has put its bytes.
     pub fn holds_write(&self, read: &Read<'_>) -> Verdict {
         files_acked::held(files_read::judge(&self.files, read))
+    }
+
+    /// Up to when whoever sends this renewal has been promised what it renews; 0 if it is no renewal.
+    pub fn promised_to_us(&self, command: &Command) -> u64 {
+        self.never_early.promised_to_us(command)
+    }
+
+    /// Whether a request comes in after its client has said that it has the answer.
+    pub fn is_late(&self, command: &Command) -> bool {
+        self.confirmed.is_late(command)
     }
 
     /// A write arrives. Whether a register without a fence would now be overwritten by a holder of the past.

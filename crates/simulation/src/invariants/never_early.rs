@@ -136,15 +136,7 @@ impl NeverEarly {
                 }
             }
             Err(Refusal::LeaseExpired) => {
-                let promised_us = match &attempt.command {
-                    Command::Renew(renew) => self.promised_us(renew.proof.token),
-                    Command::KeepAlive { session: SessionId::Opened { slot, secret }, .. } => self
-                        .sessions
-                        .get(slot)
-                        .filter(|session| session.secret == *secret)
-                        .map_or(0, |session| session.promised_us),
-                    _ => 0,
-                };
+                let promised_us = self.promised_to_us(&attempt.command);
                 if attempt.socket_us + SLACK_US < promised_us
                     && !ledger.was_rough(attempt.socket_us.saturating_sub(REST_EVERY_US), reply.at_us)
                 {
@@ -159,6 +151,19 @@ impl NeverEarly {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Up to when whoever sends this renewal has been promised what it renews; 0 if it is no renewal.
+    pub fn promised_to_us(&self, command: &Command) -> u64 {
+        match command {
+            Command::Renew(renew) => self.promised_us(renew.proof.token),
+            Command::KeepAlive { session: SessionId::Opened { slot, secret }, .. } => self
+                .sessions
+                .get(slot)
+                .filter(|session| session.secret == *secret)
+                .map_or(0, |session| session.promised_us),
+            _ => 0,
+        }
     }
 
     fn promise_lease(&mut self, token: u64, life: u64, until_us: u64) {

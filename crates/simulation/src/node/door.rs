@@ -1,7 +1,8 @@
 //! The server's door: requests and closes come in, answers go out. Does what the real one does with a connection that
 //! closes, and tells the invariants what it saw.
 
-use leasehold_state_machine::answer::{Answer, Outcome};
+use leasehold_engine::{Op, Permit};
+use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::{Attachment, Command, Request};
 use leasehold_state_machine::ids::Secret;
 
@@ -9,19 +10,48 @@ use super::{Node, ServerCall};
 use crate::faults::FaultKind;
 use crate::ledger::{self, Attempt};
 use crate::network::{CallId, Network};
+use crate::stream::Mark;
 use crate::world::{Happening, World};
+
+/// Whether a request changes what is journaled, if it is carried out.
+fn changes(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Acquire(_)
+            | Command::Release(_)
+            | Command::CancelNumber { .. }
+            | Command::OpenSession { .. }
+            | Command::CloseSession { .. }
+    )
+}
+
+const NO_ROOM: Refusal = Refusal::Unavailable { why: "the disk is nearly full", retry_ms: 1000 };
+
+/// A request as it comes in.
+pub struct Asked {
+    /// Whose request it is.
+    pub from: usize,
+    /// What is asked.
+    pub command: Command,
+    /// Which answers its client has, if it comes on a stream.
+    pub mark: Option<Box<Mark>>,
+    /// Since when it has lain in the socket of a process that stood still.
+    pub since_us: Option<u64>,
+}
 
 impl Node {
     /// A request reaches the socket.
-    pub fn request(
-        &mut self,
-        world: &mut World,
-        call: Option<CallId>,
-        command: Command,
-        since_us: Option<u64>,
-    ) {
+    pub fn request(&mut self, world: &mut World, call: Option<CallId>, asked: Asked) {
         let now_us = world.now_us;
-        let since_us = since_us.unwrap_or(now_us);
+        let since_us = asked.since_us.unwrap_or(now_us);
+        // The worst moment for a stop: what is renewed has little more time than the server can tell a stop from a turn.
+        let left_us = world.watch.promised_to_us(&asked.command).saturating_sub(now_us);
+        if let Some(for_us) = self.stop_at_renewal_us.filter(|_| (220_000..440_000).contains(&left_us))
+            && self.stop(world, for_us)
+        {
+            self.stop_at_renewal_us = None;
+            world.count(FaultKind::StopAtRenewal);
+        }
         match &mut self.process {
             None => {
                 if let Some(call) = call {
@@ -29,10 +59,11 @@ impl Node {
                 }
             }
             Some(process) if process.stopped_until_us > now_us => {
+                let Asked { from, command, mark, .. } = asked;
                 let since_us = Some(since_us);
-                process.socket.push(Happening::RequestArrives { call, command, since_us });
+                process.socket.push(Happening::RequestArrives { call, from, command, mark, since_us });
             }
-            Some(_) => self.accept(world, call, command, since_us),
+            Some(_) => self.accept(world, call, asked),
         }
     }
 
@@ -40,21 +71,45 @@ impl Node {
         &mut self,
         world: &mut World,
         call: Option<CallId>,
-        command: Command,
-        socket_us: u64,
+        Asked { command, mark, since_us, .. }: Asked,
     ) {
+        let socket_us = since_us.unwrap_or(world.now_us);
         let arrived_raw_us = self.reading(world.now_us).raw_us;
         let life = self.life;
         self.requests += 1;
         world.tally.operations += 1;
         let secret = Secret([world.random.number(), self.requests]);
+        let permit = match self.admit(world, &command) {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                if let Some(call) = call {
+                    Network::reply(world, call, Err(refusal));
+                }
+                return;
+            }
+        };
         let Some(process) = &mut self.process else { return };
+        if let Some(mark) = mark.filter(|_| changes(&command)) {
+            // What the real stream does: marks ride before what changes something.
+            process.next_attachment += 1;
+            let Mark { client, answered_through, open } = *mark;
+            process.arrivals.push(Request {
+                attachment: Attachment(process.next_attachment),
+                arrived_raw_us,
+                secret: Secret([0, 0]),
+                command: Command::Mark { client, answered_through, open },
+            });
+        }
+        if world.watch.is_late(&command) {
+            world.count(FaultKind::LateNumber);
+        }
         process.next_attachment += 1;
         let attachment = process.next_attachment;
         let origin = ledger::origin(&command);
         let is_acquire = matches!(command, Command::Acquire(_));
         let attempt = Attempt {
             socket_us,
+            arrived_us: world.now_us,
             turned_us: None,
             certain: true,
             closed_us: None,
@@ -68,7 +123,11 @@ impl Node {
         {
             world.count(FaultKind::StaleWrite);
         }
-        process.calls.insert(attachment, ServerCall { call, is_acquire, closed: false });
+        let purpose = Op::of(&command).purpose();
+        process.calls.insert(
+            attachment,
+            ServerCall { call, is_acquire, closed: false, purpose, permit: Some(permit) },
+        );
         match call {
             Some(call) => {
                 process.by_call.insert(call, attachment);
@@ -87,6 +146,25 @@ impl Node {
         });
         let soon_us = world.random.between(10, 300);
         self.turn_at(world, world.now_us + soon_us);
+    }
+
+    /// Lets a request in, as the real door does, if there is room for it.
+    fn admit(&mut self, world: &mut World, command: &Command) -> Result<Permit, Refusal> {
+        self.look_at_room(world);
+        let limits = self.plan.admission;
+        let Some(process) = &self.process else { return Err(NO_ROOM) };
+        let op = Op::of(command);
+        if op.needs_room() && process.short_of_room {
+            world.count(FaultKind::ShortOfRoom);
+            return Err(NO_ROOM);
+        }
+        let admitted = process.admission.admit(command, self.requests);
+        let purpose = op.purpose();
+        let inside =
+            process.calls.values().filter(|call| call.purpose == purpose && call.permit.is_some()).count();
+        let verdict = world.watch.let_in(purpose, inside, &limits, admitted.as_ref().err());
+        world.check(verdict);
+        admitted.inspect_err(|_| world.count(FaultKind::LaneFull))
     }
 
     /// The server notices that a caller has hung up.
@@ -143,6 +221,26 @@ impl Node {
             command,
         });
         self.turn_at(world, world.now_us + 50);
+    }
+
+    /// These attempts stand in line: whoever is in line is no longer at the door.
+    pub(super) fn stand_in_line(&mut self, attachments: &[Attachment]) {
+        let Some(process) = &mut self.process else { return };
+        for attachment in attachments {
+            if let Some(call) = process.calls.get_mut(&attachment.0) {
+                call.permit = None;
+            }
+        }
+    }
+
+    /// These attempts will never be answered.
+    pub(super) fn dismiss(&mut self, attachments: &[Attachment]) {
+        let Some(process) = &mut self.process else { return };
+        for attachment in attachments {
+            if let Some(id) = process.calls.remove(&attachment.0).and_then(|call| call.call) {
+                process.by_call.remove(&id);
+            }
+        }
     }
 
     /// An answer goes out, or is found to have nobody to go to.

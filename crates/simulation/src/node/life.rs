@@ -3,29 +3,59 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_engine::{Engine, EngineOptions, Metrics, Replay, Restored};
+use leasehold_engine::{Admission, Engine, EngineOptions, Metrics, Replay, Restored};
 use leasehold_journal::{Call as DiskCall, Fault, FaultyDisk, FileJournal, Fold, Journal};
 use leasehold_state_machine::ids::HashKey;
 
 use super::files::Files;
-use super::{Appending, Copy, Death, InDoubt, Node, Process};
+use super::{Appending, Copy, Copying, Death, InDoubt, Node, Process};
 use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
 use crate::invariants::Violation;
 use crate::network::Network;
 use crate::story::tell_events;
+use crate::workload;
 use crate::world::{Happening, World};
 
-/// How long nothing is granted after an old copy of the data was put back: the longest TTL there is in a run.
-const RESTORED_MS: u64 = 60_000;
+/// The snapshots among the files of a data directory.
+fn snapshots(files: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
+    files.keys().filter(|name| name.starts_with("snapshot-")).cloned().collect()
+}
 
 impl Node {
-    /// Somebody copies the data directory of the running server.
+    /// Somebody begins to copy the data directory of the running server: first what lies in files.
     pub fn back_up(&mut self, world: &mut World) {
         if self.process.is_some() {
-            world.tell("operator", || "copies the data directory".into());
-            self.copy = Some(Copy { files: self.disk.contents(), memory: world.watch.remember() });
+            world.tell("operator", || "begins to copy the data directory".into());
+            let mut files = self.disk.contents();
+            let snapshots = snapshots(&files);
+            files.retain(|name, _| name.parse::<u64>().is_ok());
+            self.copying = Some(Copying { files, snapshots, boot_id: self.boot_id });
+            let after_us = world.more_random.below(3_000_000);
+            world.after(after_us, Happening::BackupEnds);
         }
+    }
+
+    /// Then the journal, as the server's own backup copies it. It may be newer than the files by now, as long as it still has
+    /// all that they may lack: with a snapshot made meanwhile the copy is begun anew.
+    pub fn backup_ends(&mut self, world: &mut World) {
+        let Some(Copying { mut files, snapshots: before, boot_id }) = self.copying.take() else { return };
+        if self.process.is_none() || boot_id != self.boot_id {
+            return;
+        }
+        if snapshots(&self.disk.contents()) != before {
+            world.count(FaultKind::BackupBegunAnew);
+            return self.back_up(world);
+        }
+        let target = FaultyDisk::new(0);
+        if let Err(error) = leasehold_journal::backup(&self.disk, &target) {
+            let sentence = format!("the data directory of a running server cannot be copied: {error}");
+            world.check(Err(Violation::new("durability", sentence)));
+            return;
+        }
+        world.tell("operator", || "has a copy of the data directory".into());
+        files.append(&mut target.contents());
+        self.copy = Some(Copy { files, memory: world.watch.remember() });
     }
 
     /// Somebody puts the copy back in place of what there is.
@@ -36,11 +66,12 @@ impl Node {
         world.tell("operator", || "puts the copy of the data directory back".into());
         self.disk = FaultyDisk::holding(world.random.number(), &copy.files);
         self.in_doubt = None;
+        self.copying = None;
         self.restored = true;
         self.was_restored = true;
         world.watch.restore(copy.memory);
         if self.wall_was_set {
-            world.watch.forget_tokens();
+            world.forget_tokens();
         }
         // What is on the copy is the truth from now on.
         let mut truth = Replay::new(self.plan.limits);
@@ -91,6 +122,12 @@ impl Node {
             world.after(soon_us, Happening::Start);
             return;
         }
+        if self.disk_is_full() && (opened.is_err() || brought.as_ref().is_some_and(Result::is_err)) {
+            world.count(FaultKind::DiskFull);
+            world.tell("server", || "cannot start on a full disk".into());
+            world.after(1_000_000, Happening::Start);
+            return;
+        }
         let (journal, recovery) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -113,7 +150,9 @@ impl Node {
         let reading = self.reading(world.now_us);
         let options = EngineOptions {
             founding_key: HashKey([world.random.number(), world.random.number()]),
-            restored: self.restored.then_some(Restored { for_ms: Some(RESTORED_MS) }),
+            restored: self
+                .restored
+                .then_some(Restored { for_ms: Some(workload::ttl_us_max(world.is_quiet()) / 1000) }),
             accept_clock: false,
             batch_bytes_max: self.plan.batch_bytes_max,
             metrics: Arc::new(Metrics::default()),
@@ -147,6 +186,10 @@ impl Node {
             stopped_until_us: 0,
             stalled_until_us: 0,
             last_take_us: world.now_us,
+            admission: Admission::new(self.plan.admission),
+            short_of_room: false,
+            room_looked_us: 0,
+            full_disk_met: false,
         });
         self.hand_over(world);
     }

@@ -2,28 +2,32 @@
 //! the real driver drives it. It dies and starts again at any point; what it knows across that is on its disk.
 //!
 //! Here: the machine, its clocks, and what happens to it. Its lives are in `life.rs`, what comes in and goes out in
-//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`, the files in `files.rs`,
-//! a disk that spoils what it holds in `damage.rs`.
+//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`, the disk's room in `room.rs`,
+//! the files in `files.rs`, a disk that spoils what it holds in `damage.rs`.
 
 mod damage;
 mod door;
 mod files;
 mod life;
+mod room;
 mod storage;
 mod turns;
 
 use std::collections::BTreeMap;
 
-use leasehold_engine::{Batch, Engine, Reading, Replay};
+use leasehold_engine::{Admission, Batch, Engine, Permit, Purpose, Reading, Replay};
 use leasehold_journal::{FaultyDisk, FileJournal, Options};
 use leasehold_state_machine::Machine;
 use leasehold_state_machine::command::Request;
+use leasehold_state_machine::event::Seq;
 
+pub use self::door::Asked;
 use self::files::Files;
 use crate::disk::GuardedDisk;
-use crate::faults::{FaultKind, Plan};
+use crate::faults::FaultKind;
 use crate::invariants::{Committed, Memory};
 use crate::network::CallId;
+use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::{Happening, World};
 
@@ -72,6 +76,7 @@ pub struct Node {
     errors_due: u64,
     /// A copy of the data directory, and what was known when it was made.
     copy: Option<Copy>,
+    copying: Option<Copying>,
     /// Whether the operator says at every start that a copy was put back: until one start has written that down.
     restored: bool,
     /// Whether an old copy was ever put back: tokens then rest on the wall clock alone.
@@ -84,6 +89,12 @@ pub struct Node {
     wall_was_set: bool,
     /// A death that waits for its worst moment.
     doom: Option<(Moment, Death)>,
+    /// For how long the process stands still when the next renewal that has little time left comes in.
+    stop_at_renewal_us: Option<u64>,
+    /// Until when the disk is full of something else.
+    full_until_us: u64,
+    /// The last event when the whole state was last looked at.
+    inspected: Seq,
     requests: u64,
     /// Chance for damage, which is nobody else's.
     damage_random: Random,
@@ -107,6 +118,13 @@ struct Process {
     stopped_until_us: u64,
     stalled_until_us: u64,
     last_take_us: u64,
+    /// Who gets in.
+    admission: Admission,
+    /// Whether there is too little room on the disk to begin anything, and when that was last looked at.
+    short_of_room: bool,
+    room_looked_us: u64,
+    /// Whether a chore found the disk full.
+    full_disk_met: bool,
 }
 
 struct Appending {
@@ -121,6 +139,13 @@ struct InDoubt {
     certain: bool,
 }
 
+/// A copy of the data directory that is being made.
+struct Copying {
+    files: BTreeMap<String, Vec<u8>>,
+    snapshots: Vec<String>,
+    boot_id: [u8; 16],
+}
+
 /// A copy of the data directory.
 struct Copy {
     files: BTreeMap<String, Vec<u8>>,
@@ -131,6 +156,9 @@ struct ServerCall {
     call: Option<CallId>,
     is_acquire: bool,
     closed: bool,
+    purpose: Purpose,
+    /// Given back when the call is answered or stands in line.
+    permit: Option<Permit>,
 }
 
 impl Node {
@@ -154,11 +182,15 @@ impl Node {
             errors_due: 0,
             doom: None,
             copy: None,
+            copying: None,
             restored: false,
             was_restored: false,
             boot_clock_is_ahead: false,
             wall_set_unseen: false,
             wall_was_set: false,
+            stop_at_renewal_us: None,
+            full_until_us: 0,
+            inspected: 0,
             requests: 0,
             damage_random: Random::new(world.file_random.clone().number()),
         }
@@ -173,6 +205,11 @@ impl Node {
     pub fn unanswered(&self) -> usize {
         let Some(process) = &self.process else { return 0 };
         process.calls.values().filter(|call| !call.closed).count()
+    }
+
+    /// Whether it runs and has sessions to keep.
+    pub fn is_live(&self) -> bool {
+        self.machine().is_some_and(|machine| machine.counts().sessions > 0)
     }
 
     /// Whether it runs.
@@ -190,20 +227,25 @@ impl Node {
         u64::try_from(i64::try_from(raw_us).unwrap_or(i64::MAX).saturating_add(self.boot_us)).unwrap_or(0)
     }
 
-    /// The whole process stands still.
-    pub fn stop(&mut self, world: &mut World, for_us: u64) {
+    /// The whole process stands still. False if there is none.
+    pub fn stop(&mut self, world: &mut World, for_us: u64) -> bool {
         let until_us = world.now_us + for_us;
-        if let Some(process) = &mut self.process {
-            world.count(FaultKind::ProcessStop);
-            let begun_us =
-                if process.stopped_until_us > world.now_us { process.stopped_since_us } else { world.now_us };
-            process.stopped_since_us = begun_us;
-            process.stopped_until_us = process.stopped_until_us.max(until_us);
-            world.watch.ledger.standstills.push((world.now_us, until_us));
-            world.tell("server", || format!("stands still for {} ms", for_us / 1000));
-            // Then it reads its sockets, whatever else is due.
-            self.turn_at(world, until_us);
-        }
+        let Some(process) = &mut self.process else { return false };
+        world.count(FaultKind::ProcessStop);
+        let begun_us =
+            if process.stopped_until_us > world.now_us { process.stopped_since_us } else { world.now_us };
+        process.stopped_since_us = begun_us;
+        process.stopped_until_us = process.stopped_until_us.max(until_us);
+        world.watch.ledger.standstills.push((world.now_us, until_us));
+        world.tell("server", || format!("stands still for {} ms", for_us / 1000));
+        // Then it reads its sockets, whatever else is due.
+        self.turn_at(world, until_us);
+        true
+    }
+
+    /// The whole process stands still from the moment in which a renewal comes in that has little time left.
+    pub fn stop_at_renewal(&mut self, for_us: u64) {
+        self.stop_at_renewal_us = Some(for_us);
     }
 
     /// The engine alone stands still.
@@ -239,7 +281,7 @@ impl Node {
         self.wall_was_set = true;
         self.wall_set_unseen = true;
         if self.was_restored {
-            world.watch.forget_tokens();
+            world.forget_tokens();
         }
     }
 

@@ -1,10 +1,13 @@
 //! The engine's turns: when it is due, what it is given, and what may leave afterwards.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use leasehold_engine::Notice;
+use leasehold_state_machine::answer::Refusal;
 
 use super::Node;
+use crate::faults::FaultKind;
 use crate::invariants::Reply;
 use crate::world::{Happening, World};
 
@@ -45,8 +48,14 @@ impl Node {
         // The server's time rests for 250 ms after a stop that it notices, and after a shorter one it does not.
         let noticed = process.stopped_until_us - process.stopped_since_us > 200_000;
         let within_us = if noticed { 240_000 } else { 5_000 };
+        // Whoever has several requests there is read late with all of them.
+        let mut late_us = BTreeMap::new();
         for happening in socket {
-            let after_us = world.random.below(within_us);
+            let mut after_us = world.random.below(within_us);
+            if let Happening::RequestArrives { from, .. } = &happening {
+                let first_us = *late_us.entry(*from).or_insert(after_us);
+                after_us = first_us + (after_us.saturating_sub(first_us)).min(2_000);
+            }
             world.after(after_us, happening);
         }
     }
@@ -70,7 +79,12 @@ impl Node {
         let life = self.life;
         let Some(process) = &mut self.process else { return };
         let released = process.engine.released();
+        let verdict = world.watch.unasked(&released.unasked);
+        world.check(verdict);
         for reply in &released.replies {
+            if matches!(reply.outcome, Err(Refusal::Busy { .. })) {
+                world.count(FaultKind::LimitReached);
+            }
             let left = Reply { at_us: world.now_us, to: (life, reply.to.0), outcome: &reply.outcome };
             let verdict = world.watch.replied(&left);
             world.check(verdict);
@@ -83,6 +97,8 @@ impl Node {
             let verdict = world.watch.swept_late(world.now_us, ms);
             world.check(verdict);
         }
+        self.stand_in_line(&released.queued);
+        self.dismiss(&released.gone);
         for reply in released.replies {
             self.answer(world, reply.to.0, reply.outcome);
         }

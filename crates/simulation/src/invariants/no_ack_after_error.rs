@@ -1,0 +1,38 @@
+//! no_ack_after_error: after the first write or sync that failed nothing more is acknowledged: no reply, no event, no notice,
+//! not even what needs no disk.
+//!
+//! Catches: an answer that was decided and not durable when the disk failed, a read that still leaves, a retry of the write.
+
+use leasehold_engine::Released;
+
+use super::{Verdict, Violation};
+
+/// Judges what leaves a server whose disk has failed.
+pub fn judge(left: &Released) -> Verdict {
+    let Released { unasked, replies, events, .. } = left;
+    if unasked.is_empty() && replies.is_empty() && events.is_empty() {
+        return Ok(());
+    }
+    Err(Violation::new(
+        "no_ack_after_error",
+        format!(
+            "{} replies, {} events and {} notices left the server after its disk had failed",
+            replies.len(),
+            events.len(),
+            unasked.len()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_state_machine::event::Event;
+
+    #[test]
+    fn sees_whatever_leaves() {
+        judge(&Released::default()).unwrap();
+        let events = vec![(1, 0, Event::GrantsResumed)];
+        assert!(judge(&Released { events, ..Released::default() }).is_err());
+    }
+}
