@@ -9,7 +9,7 @@ pub mod writer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use leasehold_client::{AcquireOptions, Claim, Client, Error, Lease, Lock, LockOptions};
 
 use super::door::Door;
@@ -23,8 +23,8 @@ use shelf::Shelf;
 const RUN_BYTES_MAX: u64 = 1 << 30;
 const RUN_RECORDS_MAX: u64 = 1 << 20;
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// So many files are read back at once in the end.
-const READERS: usize = 16;
+/// So many leases are taken, or files read back, at once.
+const AT_ONCE: usize = 16;
 
 /// Who appends to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,15 +89,16 @@ impl Desk {
             found: AtomicU64::new(0),
             client,
         };
-        for number in 0..files {
-            let shelf = Shelf::new(format!("{}/{number}", appends.folder), appends.record_bytes);
-            let lease = Lease::new(&desk.client, &shelf.lock);
-            if appends.sharing != Sharing::InTurn {
-                desk.take(&lease).await?;
-            }
-            desk.shelves
-                .push(Kept { shelf, lease: Some(lease).filter(|_| appends.sharing != Sharing::InTurn) });
-        }
+        let shelf = |number| Shelf::new(format!("{}/{number}", appends.folder), appends.record_bytes);
+        let lease = |shelf: &Shelf| {
+            (appends.sharing != Sharing::InTurn).then(|| Lease::new(&desk.client, &shelf.lock))
+        };
+        let kept: Vec<Kept> =
+            (0..files).map(shelf).map(|shelf| Kept { lease: lease(&shelf), shelf }).collect();
+        // Many at once: their places in the journal share its syncs.
+        let taking = kept.iter().filter_map(|kept| kept.lease.as_ref()).map(|lease| desk.take(lease));
+        futures_util::stream::iter(taking).buffer_unordered(AT_ONCE).try_collect::<Vec<Claim>>().await?;
+        desk.shelves = kept;
         Ok(desk)
     }
 
@@ -173,7 +174,7 @@ impl Desk {
             }
             wrong
         });
-        futures_util::stream::iter(closing).buffer_unordered(READERS).concat().await
+        futures_util::stream::iter(closing).buffer_unordered(AT_ONCE).concat().await
     }
 
     async fn put_away(&self, run: &Run, kept: &Kept, ledger: &Ledger) -> Result<(), Error> {
