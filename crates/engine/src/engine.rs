@@ -139,6 +139,9 @@ impl Engine {
             storage_failed: false,
         };
         engine.machine.limit_writes(engine.backlog.write_bytes_max() as u64);
+        if options.restored.is_some() {
+            engine.wall.begin_anew(reading);
+        }
 
         let now = engine.look(reading);
         engine.machine.begin(now);

@@ -59,6 +59,14 @@ impl Wall {
         Wall { boot_id, anchor, accept, doubted: false }
     }
 
+    /// An old copy of the journal knows nothing of the time since it was made: what is predicted begins with this reading,
+    /// however far ahead it is. Else tokens would go on from the copy's last one, and be given a second time.
+    pub fn begin_anew(&mut self, reading: Reading) {
+        if token::doubt(reading.wall_ms, None).is_none() {
+            self.anchor = Some(Anchor::after(self.anchor, self.boot_id, reading));
+        }
+    }
+
     /// Judges one reading.
     pub fn judge(&mut self, reading: Reading) -> Verdict {
         let predicted = self.anchor.map(|anchor| anchor.predict_ms(self.boot_id, reading.raw_us));

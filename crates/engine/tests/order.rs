@@ -154,6 +154,42 @@ fn an_old_copy_grants_nothing_for_the_largest_ttl_across_restarts_too() {
 }
 
 #[test]
+fn tokens_after_an_old_copy_are_larger_than_all_that_it_does_not_know() {
+    const DAYS_MS: u64 = 3 * 24 * 3_600_000;
+    let token = |server: &mut Server| {
+        let to = server.ask(acquire("a", "w1", 100));
+        let token = server.lease(to).token;
+        server.run_ms(200);
+        token
+    };
+    let mut server = Server::new();
+    let first = token(&mut server);
+    let copy = server.disk.clone();
+    server.options.accept_clock = true;
+    server.crash(Restart::OtherBoot, DAYS_MS);
+    server.options.accept_clock = false;
+    let lost = token(&mut server);
+    assert!(lost > first + DAYS_MS * 4_000, "it carries the time");
+
+    // Put back without a word the copy's journal lets expect no such time.
+    server.crash_with_disk(copy.clone(), Restart::OtherBoot, 1_000);
+    assert!(server.recovered.doubt.is_some());
+    server.options.restored = Some(Restored { for_ms: Some(1) });
+    server.crash_with_disk(copy, Restart::OtherBoot, 1_000);
+    assert_eq!(server.recovered.doubt, None);
+    server.run_ms(100);
+    assert!(token(&mut server) > lost);
+
+    // From then on a leap is doubted as ever, also at the starts that follow.
+    server.options.restored = None;
+    server.crash(Restart::SameBoot, 100);
+    assert_eq!(server.recovered.doubt, None);
+    server.wall_skew_ms = 365 * 24 * 3_600_000;
+    let before = token(&mut server);
+    assert_eq!(token(&mut server), before + 1);
+}
+
+#[test]
 fn an_operator_says_how_long_an_old_copy_grants_nothing() {
     let restored = Some(Restored { for_ms: Some(90_000) });
     let server = Server::with(Options { restored, ..Options::default() });
