@@ -57,6 +57,11 @@ pub fn start(
 ) -> io::Result<Handle> {
     let files = options.files;
     let shared = Arc::new(Shared::new(options.admission, engine.metrics().clone(), clock, &files));
+    // The storage threads look again and again, and say what is wrong if they cannot. But who comes before their first word
+    // must not be let in on a full disk either.
+    let room = [journal.room(), files.room()].into_iter().flatten().min();
+    let short = room.is_some_and(|bytes| bytes < options.room_reserve_bytes);
+    shared.short_of_room.store(short, Relaxed);
     let limits = engine.limits();
     let storage = Storage::start(StorageParts {
         journal,
