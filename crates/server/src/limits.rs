@@ -98,6 +98,14 @@ pub const WHOLE_READ_BYTES_MAX: usize = leasehold_state_machine::limits::WRITE_B
 pub const LONG_READ_PIECE_BYTES: usize = 256 * 1024;
 /// Bytes that are handed to a connection at once, and that must be taken within [`WRITE_TIMEOUT`].
 pub const READ_SLICE_BYTES: usize = 64 * 1024;
+/// The smallest of those, for when very many are on their way: still more than what is sent around it.
+pub const READ_SLICE_BYTES_MIN: usize = 512;
+/// Bytes of files that connections were given and have not sent, on all of them together.
+pub const ON_THE_WAY_BYTES_MAX: usize = 512 << 20;
+/// The next slice is one part in this many of all that room, shared among as many as there are slices on their way: whole
+/// while those are fewer than 512. With so many parts the room is enough for half a million slices of readers who
+/// stand still, because what each gets falls as fast as their number grows.
+pub const ON_THE_WAY_PARTS: usize = 16;
 /// A reader that took something this short a time ago keeps its room also when there is none left.
 pub const UNTOUCHED_READER: Duration = Duration::from_secs(5);
 /// Looks at the disk at once. Each takes a thread.

@@ -10,7 +10,11 @@ use std::time::{Duration, Instant};
 use leasehold_state_machine::answer::Refusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use crate::limits::{DISK_READS_AT_ONCE, READ_BYTES_MAX, READ_RETRY_MS, READ_SLICE_BYTES, UNTOUCHED_READER};
+use super::on_the_way::OnTheWay;
+use crate::limits::{
+    DISK_READS_AT_ONCE, ON_THE_WAY_BYTES_MAX, READ_BYTES_MAX, READ_RETRY_MS, READ_SLICE_BYTES,
+    UNTOUCHED_READER,
+};
 
 /// All readers of a server.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub struct Readers {
     /// In slices.
     room: Arc<Semaphore>,
     line: Mutex<Line>,
+    /// What has left here and is not sent.
+    on_the_way: OnTheWay,
     /// Turns at the disk.
     disk: Semaphore,
     untouched: Duration,
@@ -60,16 +66,18 @@ pub struct Stamp(u64);
 
 impl Default for Readers {
     fn default() -> Self {
-        Readers::new(READ_BYTES_MAX, UNTOUCHED_READER)
+        Readers::new(READ_BYTES_MAX, ON_THE_WAY_BYTES_MAX, UNTOUCHED_READER)
     }
 }
 
 impl Readers {
-    /// Room for so many bytes. Who has taken something within `untouched` is left alone.
-    pub fn new(bytes_max: usize, untouched: Duration) -> Readers {
+    /// Room for so many bytes here, and for so many that have left and are not sent. Who has taken something within
+    /// `untouched` is left alone.
+    pub fn new(bytes_max: usize, on_the_way_bytes_max: usize, untouched: Duration) -> Readers {
         Readers {
             room: Arc::new(Semaphore::new(bytes_max / READ_SLICE_BYTES)),
             line: Mutex::default(),
+            on_the_way: OnTheWay::new(on_the_way_bytes_max),
             disk: Semaphore::new(DISK_READS_AT_ONCE),
             untouched,
             read_bytes_total: AtomicU64::new(0),
@@ -79,6 +87,7 @@ impl Readers {
     /// Room for one more reader, whose pieces have at most so many bytes.
     pub fn enter(&self, piece_bytes: usize) -> Result<Piece, Refusal> {
         let slices = u32::try_from(piece_bytes.div_ceil(READ_SLICE_BYTES)).unwrap_or(u32::MAX);
+        self.on_the_way.check()?;
         loop {
             if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(slices) {
                 return Ok(Piece { bytes: Vec::new(), given: 0, _room: room });
@@ -88,6 +97,11 @@ impl Readers {
                 return Err(Refusal::Busy { what, retry_ms: READ_RETRY_MS });
             }
         }
+    }
+
+    /// What has left here and is not sent.
+    pub fn on_the_way(&self) -> &OnTheWay {
+        &self.on_the_way
     }
 
     /// Lays a piece ready until its reader takes the next slice of it.
@@ -144,7 +158,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_bytes() {
-        let readers = Readers::new(4 * READ_SLICE_BYTES, Duration::from_secs(600));
+        let readers = Readers::new(4 * READ_SLICE_BYTES, ON_THE_WAY_BYTES_MAX, Duration::from_secs(600));
         let first = readers.enter(TWO).unwrap();
         let _second = readers.enter(TWO - 1).unwrap();
         assert!(matches!(readers.enter(1), Err(Refusal::Busy { retry_ms: READ_RETRY_MS, .. })));
@@ -157,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_slowest_makes_room() {
-        let readers = Readers::new(2 * TWO, Duration::ZERO);
+        let readers = Readers::new(2 * TWO, ON_THE_WAY_BYTES_MAX, Duration::ZERO);
         let slowest = readers.put(readers.enter(TWO).unwrap());
         let slow = readers.put(readers.enter(TWO).unwrap());
         let slow = readers.put(readers.take(slow).unwrap());

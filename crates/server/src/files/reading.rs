@@ -12,8 +12,9 @@ use leasehold_engine::{OpenFile, ReadError};
 use leasehold_state_machine::answer::{FileView, Refusal};
 use tracing::error;
 
+use super::on_the_way::Share;
 use super::readers::{Piece, Readers, Stamp};
-use crate::limits::{LONG_READ_PIECE_BYTES, READ_RETRY_MS, READ_SLICE_BYTES, WHOLE_READ_BYTES_MAX};
+use crate::limits::{LONG_READ_PIECE_BYTES, READ_RETRY_MS, WHOLE_READ_BYTES_MAX};
 
 /// Bytes of a file on their way to a reader.
 pub struct Reading {
@@ -27,6 +28,21 @@ pub struct Reading {
     /// Bytes that the reader has not taken yet.
     left: u64,
     state: State,
+}
+
+/// The next bytes, and their room on the way to the reader.
+#[derive(Debug)]
+pub struct Slice {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// What is to be kept until they are sent.
+    pub share: Share,
+}
+
+impl From<Slice> for Bytes {
+    fn from(slice: Slice) -> Bytes {
+        slice.share.hold(slice.bytes)
+    }
 }
 
 enum State {
@@ -82,7 +98,7 @@ impl Reading {
     }
 
     /// The next bytes; none after the last. After a refusal there are no more.
-    pub fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
+    pub fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Slice, Refusal>>> {
         loop {
             let piece = match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Poll::Ready(None),
@@ -102,27 +118,28 @@ impl Reading {
                     }
                 },
             };
-            return Poll::Ready(Some(piece.map(|piece| self.slice(piece))));
+            return Poll::Ready(Some(piece.and_then(|piece| self.slice(piece))));
         }
     }
 
     /// The next bytes, for those who can wait.
-    pub async fn next(&mut self) -> Option<Result<Bytes, Refusal>> {
+    pub async fn next(&mut self) -> Option<Result<Slice, Refusal>> {
         std::future::poll_fn(|cx| self.poll_slice(cx)).await
     }
 
     /// Hands out the next slice of a piece. It is a copy, so that a slice that nobody takes holds no more than itself.
-    fn slice(&mut self, mut piece: Piece) -> Bytes {
+    fn slice(&mut self, mut piece: Piece) -> Result<Slice, Refusal> {
         let rest = piece.rest();
-        let slice = Bytes::copy_from_slice(&rest[..rest.len().min(READ_SLICE_BYTES)]);
-        piece.given += slice.len();
-        self.left -= slice.len() as u64;
-        self.readers.count(slice.len());
+        let share = self.readers.on_the_way().share(rest.len())?;
+        let bytes = rest[..share.bytes()].to_vec();
+        piece.given += bytes.len();
+        self.left -= bytes.len() as u64;
+        self.readers.count(bytes.len());
         // The next piece is read when it is asked for: until then whoever does not ask can be found in the line.
         if self.left > 0 {
             self.state = State::Ready(self.readers.put(piece));
         }
-        slice
+        Ok(Slice { bytes, share })
     }
 
     /// Reads the next piece in the room of the last.

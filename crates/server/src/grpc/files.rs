@@ -12,6 +12,7 @@ use super::frame::{self, GrpcReply};
 use super::refused;
 use super::requests::{chosen, proof, rows};
 use super::shapes::{moment, only, token};
+use crate::files::Slice;
 use crate::http::door::Door;
 use crate::wire::file_forms::{self, Change, ChangeForm};
 use crate::wire::problem::Denial;
@@ -83,15 +84,20 @@ pub async fn read(door: &Door, asked: v1::ReadFileRequest) -> Result<GrpcReply, 
     };
     let reading = door.read(FileName::parse(&asked.name), part).await?;
     let file = Some(file_of(reading.file()));
-    Ok(frame::many(stream::unfold((reading, file), |(mut reading, file)| async {
-        let data = match reading.next().await {
-            Some(Ok(data)) => data.into(),
+    Ok(frame::many_encoded(stream::unfold((reading, file), |(mut reading, file)| async {
+        let (data, share) = match reading.next().await {
+            Some(Ok(Slice { bytes, share })) => (bytes, Some(share)),
             Some(Err(refusal)) => return Some((Err(refused::status(&refusal.into())), (reading, None))),
             // The first message tells of the file, also of an empty one.
-            None if file.is_some() => Vec::new(),
+            None if file.is_some() => (Vec::new(), None),
             None => return None,
         };
-        Some((Ok(v1::ReadFileResponse { file, data }), (reading, None)))
+        let message = frame::encoded(&v1::ReadFileResponse { file, data });
+        let message = match share {
+            Some(share) => share.hold(message),
+            None => message,
+        };
+        Some((Ok(message), (reading, None)))
     })))
 }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use futures_util::Stream;
+use futures_util::{Stream, TryStreamExt};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use leasehold_state_machine::invalid::Invalid;
@@ -40,15 +40,25 @@ pub fn only_message<M: Message + Default>(mut body: Bytes) -> Result<M, Denial> 
 
 /// An answer of one message.
 pub fn one(message: &impl Message) -> GrpcReply {
+    reply(Once { message: Some(encoded(message)), ended: false })
+}
+
+/// A message as it lies in a body.
+pub fn encoded(message: &impl Message) -> Bytes {
     let mut bytes = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
     put(message, &mut bytes);
-    reply(Once { message: Some(bytes.freeze()), ended: false })
+    bytes.freeze()
 }
 
 /// An answer of many messages, which ends with the first error or with the stream.
 pub fn many<M: Message + 'static>(
     messages: impl Stream<Item = Result<M, Status>> + Send + 'static,
 ) -> GrpcReply {
+    many_encoded(messages.map_ok(|message| encoded(&message)))
+}
+
+/// The same of messages that are [`encoded`] already.
+pub fn many_encoded(messages: impl Stream<Item = Result<Bytes, Status>> + Send + 'static) -> GrpcReply {
     reply(Many { messages: Box::pin(messages), ended: false })
 }
 
@@ -227,7 +237,7 @@ struct Many<S> {
     ended: bool,
 }
 
-impl<M: Message, S: Stream<Item = Result<M, Status>>> Body for Many<S> {
+impl<S: Stream<Item = Result<Bytes, Status>>> Body for Many<S> {
     type Data = Bytes;
     type Error = Status;
 
@@ -239,11 +249,7 @@ impl<M: Message, S: Stream<Item = Result<M, Status>>> Body for Many<S> {
             return Poll::Ready(None);
         }
         let end = match ready!(self.messages.as_mut().poll_next(cx)) {
-            Some(Ok(message)) => {
-                let mut bytes = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
-                put(&message, &mut bytes);
-                return Poll::Ready(Some(Ok(Frame::data(bytes.freeze()))));
-            }
+            Some(Ok(message)) => return Poll::Ready(Some(Ok(Frame::data(message)))),
             Some(Err(status)) => status,
             None => Status::ok(""),
         };

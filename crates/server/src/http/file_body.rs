@@ -37,7 +37,7 @@ impl Body for FileBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         self.0.poll_slice(cx).map(|slice| {
-            Some(slice?.map(Frame::data).map_err(|refusal| {
+            Some(slice?.map(|slice| Frame::data(slice.into())).map_err(|refusal| {
                 let why = Denial::from(refusal).detail().into_owned();
                 debug!(why, "the answer to a read ends early");
                 io::Error::other(why)

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_engine::{
     Clock, DriverOptions, Engine, EngineOptions, Handle, MachineClock, Metrics, OpenFile, Replay,
 };
 use leasehold_journal::{Journal, MemoryJournal};
 use leasehold_server::files::{Readers, Reading};
-use leasehold_server::limits::{LONG_READ_PIECE_BYTES, READ_SLICE_BYTES};
+use leasehold_server::limits::{
+    LONG_READ_PIECE_BYTES, ON_THE_WAY_BYTES_MAX, READ_SLICE_BYTES, READ_SLICE_BYTES_MIN,
+};
 use leasehold_server::wire::file_forms::ChangeForm;
 use leasehold_server::wire::forms::{AcquireForm, ProofForm};
 use leasehold_state_machine::answer::{Answer, Refusal};
@@ -67,11 +70,11 @@ fn who_stands_still_makes_room_and_is_told() {
         let engine = engine();
         let file = file(&engine, &bytes).await;
         // Room for two, of whom nobody is left alone.
-        let readers = Arc::new(Readers::new(2 * LONG_READ_PIECE_BYTES, Duration::ZERO));
+        let readers = Arc::new(Readers::new(2 * LONG_READ_PIECE_BYTES, ON_THE_WAY_BYTES_MAX, Duration::ZERO));
         let begin = || Reading::begin(&readers, file.clone(), 0, bytes.len() as u64);
         let mut first = begin().await.unwrap();
         let mut second = begin().await.unwrap();
-        assert_eq!(first.next().await.unwrap().unwrap(), bytes[..READ_SLICE_BYTES]);
+        assert_eq!(first.next().await.unwrap().unwrap().bytes, bytes[..READ_SLICE_BYTES]);
         // The second has not taken anything for longer.
         let mut third = begin().await.unwrap();
         assert!(matches!(second.next().await, Some(Err(Refusal::Busy { retry_ms: 1.., .. }))));
@@ -80,7 +83,7 @@ fn who_stands_still_makes_room_and_is_told() {
             let from = usize::try_from(reading.next_byte()).unwrap();
             let mut rest = Vec::new();
             while let Some(slice) = reading.next().await {
-                rest.extend_from_slice(&slice.unwrap());
+                rest.extend_from_slice(&slice.unwrap().bytes);
             }
             assert!(rest == bytes[from..]);
         }
@@ -88,6 +91,44 @@ fn who_stands_still_makes_room_and_is_told() {
         engine.stop().await;
         let after = begin().await.map(drop);
         assert!(matches!(after, Err(Refusal::Unavailable { .. })), "{after:?}");
+    };
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() });
+}
+
+/// A connection of HTTP/2 takes a slice for each of its streams, though it may send none of them.
+#[test]
+fn what_is_taken_and_not_sent_is_bounded_too() {
+    const ROOM: usize = 64 * READ_SLICE_BYTES_MIN;
+    let bytes = pattern(READ_SLICE_BYTES);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let test = async {
+        let engine = engine();
+        let file = file(&engine, &bytes).await;
+        let readers = Arc::new(Readers::new(256 * READ_SLICE_BYTES, ROOM, Duration::ZERO));
+        let begin = || Reading::begin(&readers, file.clone(), 0, bytes.len() as u64);
+        let mut unsent: Vec<Bytes> = Vec::new();
+        let refused = loop {
+            let mut reading = match begin().await {
+                Ok(reading) => reading,
+                Err(refusal) => break refusal,
+            };
+            let slice = Bytes::from(reading.next().await.unwrap().unwrap());
+            assert!(slice == bytes[..slice.len()]);
+            unsent.push(slice);
+            assert!(unsent.iter().map(Bytes::len).sum::<usize>() <= ROOM);
+        };
+        assert!(matches!(refused, Refusal::Busy { retry_ms: 1.., .. }), "{refused:?}");
+        assert!(unsent.len() > 32, "each got less than the ones before: {}", unsent.len());
+        // Who sends on has room for the next slice in that of the last, and reads to the end.
+        unsent.truncate(32);
+        let (mut reading, mut read) = (begin().await.unwrap(), Vec::new());
+        while let Some(slice) = reading.next().await {
+            read.extend_from_slice(&Bytes::from(slice.unwrap()));
+        }
+        assert!(read == bytes);
+        drop(unsent);
+        assert!(begin().await.is_ok());
+        engine.stop().await;
     };
     runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() });
 }
