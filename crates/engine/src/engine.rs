@@ -22,6 +22,7 @@ use leasehold_state_machine::event::{Event, Seq};
 use leasehold_state_machine::ids::HashKey;
 use leasehold_state_machine::limits::Limits;
 use leasehold_state_machine::time::Now;
+use leasehold_state_machine::token;
 use leasehold_state_machine::{Machine, Output};
 
 use crate::backlog::{Backlog, Batch};
@@ -154,6 +155,11 @@ impl Engine {
         if let Some(restored) = options.restored {
             let for_ms = restored.for_ms.unwrap_or_else(|| engine.machine.largest_ttl_ms());
             engine.record(Event::GrantsHeld { for_ms });
+            // Said for good: a later start may doubt the clock, and would go on from the copy's last token.
+            if now.wall_trusted {
+                let to = token::next(engine.machine.last_token(), Some(now.wall_ms));
+                engine.record(Event::TokensRaised { to });
+            }
         }
         engine.grants_resume_us =
             engine.machine.grants_held().map(|for_ms| now.us.saturating_add(for_ms.saturating_mul(1000)));

@@ -190,6 +190,28 @@ fn tokens_after_an_old_copy_are_larger_than_all_that_it_does_not_know() {
 }
 
 #[test]
+fn an_old_copy_is_told_the_time_for_good() {
+    const DAYS_MS: u64 = 3 * 24 * 3_600_000;
+    let mut server = Server::new();
+    let to = server.ask(acquire("a", "w1", 100));
+    server.lease(to);
+    let copy = server.disk.clone();
+    server.run_ms(3_600_000);
+    let to = server.ask(acquire("a", "w1", 100));
+    let lost = server.lease(to).token;
+
+    server.options.restored = Some(Restored { for_ms: Some(1) });
+    server.crash_with_disk(copy, Restart::OtherBoot, 1_000);
+    server.run_ms(100);
+    // It was idle, and is started again much later: now the clock is doubted, and no token was given meanwhile.
+    server.options.restored = None;
+    server.crash(Restart::OtherBoot, DAYS_MS);
+    assert!(server.recovered.doubt.is_some());
+    let to = server.ask(acquire("b", "w1", 100));
+    assert!(server.lease(to).token > lost);
+}
+
+#[test]
 fn an_operator_says_how_long_an_old_copy_grants_nothing() {
     let restored = Some(Restored { for_ms: Some(90_000) });
     let server = Server::with(Options { restored, ..Options::default() });

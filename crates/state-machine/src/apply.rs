@@ -138,6 +138,7 @@ impl Machine {
                 self.horizon = Some(Horizon { until_raw_us: *until_raw_us, length_us: *length_us });
             }
             Event::GrantsHeld { for_ms } => self.grants_held_ms = Some(*for_ms),
+            Event::TokensRaised { to } => self.last_token = self.last_token.max(*to),
             Event::GrantsResumed => {
                 self.grants_held_ms = None;
                 self.looks.extend(self.waiters.keys());

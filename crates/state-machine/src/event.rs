@@ -167,6 +167,11 @@ pub enum Event {
     },
     /// That time has passed.
     GrantsResumed,
+    /// An old copy of the data was put back: what was granted since it was made is not known, but has no greater token.
+    TokensRaised {
+        /// Every token from now on is greater.
+        to: u64,
+    },
     /// Bytes were written to a file; the first write makes it.
     FileWritten {
         /// The file's number.
@@ -354,6 +359,7 @@ impl Event {
             Event::Horizon { .. } => "horizon",
             Event::GrantsHeld { .. } => "grants_held",
             Event::GrantsResumed => "grants_resumed",
+            Event::TokensRaised { .. } => "tokens_raised",
             Event::FileWritten { .. } => "file_written",
             Event::FileDeleted { .. } => "file_deleted",
         }

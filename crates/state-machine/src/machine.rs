@@ -194,6 +194,7 @@ impl Machine {
                     | Event::Horizon { .. }
                     | Event::GrantsHeld { .. }
                     | Event::GrantsResumed
+                    | Event::TokensRaised { .. }
             ),
             "everything else is decided here"
         );

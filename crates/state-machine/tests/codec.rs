@@ -92,7 +92,7 @@ fn every_event_is_golden() {
     }
     assert_eq!(lines.next(), None, "a golden event without a sample");
     let types: std::collections::BTreeSet<_> = events().iter().map(|(_, event)| event.type_text()).collect();
-    assert_eq!(types.len(), 21, "every type of event has a sample");
+    assert_eq!(types.len(), 22, "every type of event has a sample");
 }
 
 #[test]

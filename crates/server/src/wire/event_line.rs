@@ -86,7 +86,8 @@ impl<'a> From<&'a Event> for Told<'a> {
             | Event::ClientForgotten { .. }
             | Event::Horizon { .. }
             | Event::GrantsHeld { .. }
-            | Event::GrantsResumed => Told { kind, ..Told::default() },
+            | Event::GrantsResumed
+            | Event::TokensRaised { .. } => Told { kind, ..Told::default() },
         }
     }
 }

@@ -115,6 +115,10 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
             put_number(out, *for_ms);
         }
         Event::GrantsResumed => out.push(17),
+        Event::TokensRaised { to } => {
+            out.push(22);
+            put_number(out, *to);
+        }
         Event::Marked { client, answered_through, open } => {
             out.push(18);
             put_pair(out, client.0);
@@ -221,7 +225,7 @@ pub fn decode_event(from: &mut Reader<'_>) -> Result<Event, CodecError> {
             number: from.file_number()?,
             name: from.file_name()?,
             lease: get_lease(from)?,
-            offset: from.number().and_then(below_number_end)?,
+            offset: from.number().and_then(|offset| below_number_end(offset, "an offset"))?,
             request: from.option(get_mark)?,
             bytes: {
                 let count = from.count()?;
@@ -234,6 +238,7 @@ pub fn decode_event(from: &mut Reader<'_>) -> Result<Event, CodecError> {
             lease: get_lease(from)?,
             request: from.option(get_mark)?,
         },
+        22 => Event::TokensRaised { to: from.number().and_then(|to| below_number_end(to, "a token"))? },
         tag => return Err(CodecError::UnknownTag("an event", tag)),
     })
 }
@@ -370,6 +375,6 @@ fn get_lease(from: &mut Reader<'_>) -> Result<LeaseName, CodecError> {
     })
 }
 
-fn below_number_end(offset: u64) -> Result<u64, CodecError> {
-    if offset < NUMBER_END { Ok(offset) } else { Err(CodecError::OutOfBounds("an offset")) }
+fn below_number_end(number: u64, what: &'static str) -> Result<u64, CodecError> {
+    if number < NUMBER_END { Ok(number) } else { Err(CodecError::OutOfBounds(what)) }
 }

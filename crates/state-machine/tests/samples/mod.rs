@@ -235,6 +235,7 @@ pub fn events() -> Vec<(&'static str, Event)> {
                 request: Some(numbered(12)),
             },
         ),
+        ("tokens_raised", Event::TokensRaised { to: 1000 }),
     ]
 }
 
