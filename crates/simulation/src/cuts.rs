@@ -19,6 +19,8 @@ pub struct Cuts {
     pub until_us: Option<u64>,
     /// Without these large things, by their place in the plan.
     pub disasters: BTreeSet<usize>,
+    /// Without these bursts of a quiet run, by their place; one is always left.
+    pub bursts: BTreeSet<usize>,
     /// Without these other things, by name.
     pub without: BTreeSet<&'static str>,
 }
@@ -47,6 +49,13 @@ impl Cuts {
             place += 1;
             !self.disasters.contains(&(place - 1)) && *at_us < plan.heal_at_us
         });
+        let kept: Vec<(u64, u64)> = {
+            let bursts = plan.bursts.iter().enumerate();
+            bursts.filter(|(place, _)| !self.bursts.contains(place)).map(|(_, burst)| *burst).collect()
+        };
+        if !kept.is_empty() {
+            plan.bursts = kept;
+        }
         for (name, rate) in plan.weather.kinds() {
             if self.without.contains(name) {
                 *rate = 0;
@@ -70,9 +79,11 @@ impl fmt::Display for Cuts {
         parts.extend(self.clients.map(|clients| format!("clients={clients}")));
         parts.extend(self.until_us.map(|until_us| format!("until={until_us}us")));
         parts.extend(self.without.iter().map(|name| format!("no-{name}")));
-        if !self.disasters.is_empty() {
-            let places: Vec<String> = self.disasters.iter().map(usize::to_string).collect();
-            parts.push(format!("no-events={}", places.join("+")));
+        for (what, places) in [("events", &self.disasters), ("bursts", &self.bursts)] {
+            if !places.is_empty() {
+                let places: Vec<String> = places.iter().map(usize::to_string).collect();
+                parts.push(format!("no-{what}={}", places.join("+")));
+            }
         }
         f.write_str(&parts.join(","))
     }
@@ -92,9 +103,10 @@ impl FromStr for Cuts {
                 cuts.clients = Some(usize::try_from(number(count)?).map_err(|_| wrong())?);
             } else if let Some(until) = part.strip_prefix("until=").and_then(|text| text.strip_suffix("us")) {
                 cuts.until_us = Some(number(until)?);
-            } else if let Some(places) = part.strip_prefix("no-events=") {
+            } else if let Some((what @ ("no-events" | "no-bursts"), places)) = part.split_once('=') {
+                let cut = if what == "no-events" { &mut cuts.disasters } else { &mut cuts.bursts };
                 for place in places.split('+') {
-                    cuts.disasters.insert(usize::try_from(number(place)?).map_err(|_| wrong())?);
+                    cut.insert(usize::try_from(number(place)?).map_err(|_| wrong())?);
                 }
             } else {
                 let name = part.strip_prefix("no-").ok_or_else(wrong)?;
@@ -117,15 +129,27 @@ mod tests {
             clients: Some(2),
             until_us: Some(1_500_000),
             disasters: BTreeSet::from([0, 7]),
+            bursts: BTreeSet::from([2]),
             without: BTreeSet::from(["files", "lost_reply"]),
         };
         let text = cuts.to_string();
-        assert_eq!(text, "clients=2,until=1500000us,no-files,no-lost_reply,no-events=0+7");
+        assert_eq!(text, "clients=2,until=1500000us,no-files,no-lost_reply,no-events=0+7,no-bursts=2");
         assert_eq!(text.parse(), Ok(cuts));
         assert_eq!("".parse(), Ok(Cuts::default()));
         for wrong in ["clients=", "until=5", "no-such", "files", "no-events=1+", "no-events=x"] {
             assert!(wrong.parse::<Cuts>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_quiet_plan_keeps_a_burst() {
+        let quiet = (1..).map(|seed| Plan::draw(&mut Sources::new(seed))).find(Plan::is_quiet);
+        let mut plan = quiet.unwrap();
+        let bursts = plan.bursts.clone();
+        Cuts { bursts: BTreeSet::from([0]), ..Cuts::default() }.apply(&mut plan);
+        assert_eq!(plan.bursts, bursts[1..]);
+        Cuts { bursts: (0..30).collect(), ..Cuts::default() }.apply(&mut plan);
+        assert!(plan.is_quiet());
     }
 
     #[test]

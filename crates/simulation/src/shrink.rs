@@ -39,6 +39,7 @@ fn shrink_by(
     loop {
         let before = search.order.cuts.clone();
         search.fewer_disasters();
+        search.fewer_bursts();
         search.without_the_rest();
         search.fewer_clients();
         search.end_early();
@@ -121,6 +122,17 @@ impl Search<'_> {
         }
     }
 
+    /// A quiet run with fewer bursts.
+    fn fewer_bursts(&mut self) {
+        let all = Plan::draw(&mut Sources::new(self.order.seed)).bursts.len();
+        for place in 0..all {
+            if !self.order.cuts.bursts.contains(&place) && self.plan().bursts.len() > 1 {
+                let cuts = self.with(|cuts| cuts.bursts.extend([place]));
+                self.offer(cuts);
+            }
+        }
+    }
+
     fn without_the_rest(&mut self) {
         for name in Cuts::names() {
             if !self.order.cuts.without.contains(name) {
@@ -149,7 +161,7 @@ mod tests {
     /// A world in which nothing fails unless the third large thing of the plan happens to at least two clients while replies
     /// are lost; then it does so after five seconds.
     fn run(order: &Order) -> Outcome {
-        let Cuts { clients, until_us, disasters, without } = &order.cuts;
+        let Cuts { clients, until_us, disasters, without, .. } = &order.cuts;
         let fails = clients.is_none_or(|clients| clients >= 2)
             && until_us.is_none_or(|until_us| until_us > 5_000_000)
             && !disasters.contains(&2)
