@@ -214,7 +214,8 @@ pub(crate) type Firsts<'a> = HashMap<(&'a str, &'a str), u64>;
 
 pub(crate) fn first_attempts(operations: &[Operation]) -> Firsts<'_> {
     let mut firsts = Firsts::new();
-    for op in operations.iter().filter(|op| op.kind == Kind::Acquire) {
+    let repeatable = |op: &&Operation| matches!(op.kind, Kind::Acquire | Kind::Append | Kind::Write);
+    for op in operations.iter().filter(repeatable) {
         if let Some(id) = &op.request_id {
             let first_us = firsts.entry((&op.client, id)).or_insert(op.invoked_us);
             *first_us = (*first_us).min(op.invoked_us);

@@ -353,6 +353,19 @@ fn a_stale_writer_is_let_in() {
          w1 write g 11..20 done token=1 value=y
          w1 write f 11..20 lost token=1 value=z",
     );
+    // Made at the first attempt, whose answer was lost; the repeat is told so.
+    accepted(
+        "w1 append f 0.. unknown token=1 id=1 value=y
+         w2 append f 5..10 done token=2 id=1 value=x
+         w1 append f 11..20 done token=1 id=1 value=y",
+    );
+    refused(
+        "stale_writes",
+        &["w2#1", "w1#2"],
+        "w1 append f 0..4 done token=1 id=1 value=y
+         w2 append f 5..10 done token=2 id=1 value=x
+         w1 append f 11..20 done token=1 id=2 value=z",
+    );
 }
 
 #[test]
