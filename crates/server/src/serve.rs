@@ -329,6 +329,9 @@ fn open(settings: &Settings, folder: Option<Folder>, exceptions: Exceptions) -> 
             // Half a segment leaves room for the header and the sectors' stamps.
             let half = usize::try_from(settings.segment_bytes / 2).unwrap_or(usize::MAX);
             options.batch_bytes_max = options.batch_bytes_max.min(half);
+            // Two segments, as with the default: smaller ones ask for less to be kept and read again.
+            options.snapshot_after_bytes =
+                options.snapshot_after_bytes.min(settings.segment_bytes.saturating_mul(2));
             let (journal, recovery) =
                 FileJournal::open(folder.clone(), options, &mut replay).map_err(ServeError::Journal)?;
             let files = DiskStore::new(folder.make_inside(FILES_FOLDER).map_err(ServeError::Folder)?);
