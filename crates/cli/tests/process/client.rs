@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_rustls::rustls::crypto::ring;
@@ -17,6 +18,7 @@ pub struct Client {
     address: SocketAddr,
     tls: Option<Arc<ClientConfig>>,
     headers: String,
+    patience: Duration,
     connection: Option<BufReader<Box<dyn Stream>>>,
 }
 
@@ -27,7 +29,13 @@ impl<T: Read + Write + Send> Stream for T {}
 
 impl Client {
     pub fn new(address: SocketAddr) -> Client {
-        Client { address, tls: None, headers: String::new(), connection: None }
+        Client { address, tls: None, headers: String::new(), patience: PATIENCE, connection: None }
+    }
+
+    /// Gives up on a connection that says nothing for so long.
+    pub fn patience(mut self, patience: Duration) -> Client {
+        self.patience = patience;
+        self
     }
 
     /// Shows this token from now on.
@@ -48,9 +56,9 @@ impl Client {
     }
 
     fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        let stream = TcpStream::connect(self.address)?;
+        let stream = TcpStream::connect_timeout(&self.address, self.patience)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(self.patience))?;
         let Some(config) = &self.tls else { return Ok(Box::new(stream)) };
         let name = "localhost".try_into().unwrap();
         let tls = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
@@ -65,24 +73,35 @@ impl Client {
 
     /// Sends a request.
     pub fn begin(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        self.begin_bytes(method, path, kind, body.as_bytes())
+    }
+
+    /// Sends a request with these headers, each with its line end, and these bytes.
+    pub fn begin_bytes(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> io::Result<()> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => BufReader::new(self.connect()?),
         };
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{}{kind}Content-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{}{headers}Content-Length: {}\r\n\r\n",
             self.headers,
             body.len()
         );
-        connection.get_mut().write_all((head + &body).as_bytes())?;
+        connection.get_mut().write_all(&[head.as_bytes(), body].concat())?;
         self.connection = Some(connection);
         Ok(())
     }
 
     /// Waits for the answer.
     pub fn answer(&mut self) -> io::Result<(u16, Value)> {
+        let (status, body) = self.answer_bytes()?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    /// Waits for the answer, whatever it is made of.
+    pub fn answer_bytes(&mut self) -> io::Result<(u16, Vec<u8>)> {
         let answer = self.connection.as_mut().map_or_else(|| Err(io::ErrorKind::NotConnected.into()), read);
         if answer.is_err() {
             self.connection = None;
@@ -110,7 +129,7 @@ impl Client {
     }
 }
 
-fn read(connection: &mut BufReader<Box<dyn Stream>>) -> io::Result<(u16, Value)> {
+fn read(connection: &mut BufReader<Box<dyn Stream>>) -> io::Result<(u16, Vec<u8>)> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut line = String::new();
     connection.read_line(&mut line)?;
@@ -130,7 +149,7 @@ fn read(connection: &mut BufReader<Box<dyn Stream>>) -> io::Result<(u16, Value)>
     }
     let mut body = vec![0; length];
     connection.read_exact(&mut body)?;
-    Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    Ok((status, body))
 }
 
 /// TLS that trusts these certificates.

@@ -8,6 +8,7 @@ mod asking;
 mod backup;
 mod configuration;
 mod credentials;
+mod faults;
 mod files;
 mod help;
 mod hostile;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,11 +18,16 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The program with nothing in its environment that it would listen to.
 pub fn leasehold() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    clear(&mut command);
+    command
+}
+
+/// Takes what the program would listen to out of a command's environment.
+pub fn clear(command: &mut Command) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LEASEHOLD_"))
     {
         command.env_remove(name);
     }
-    command
 }
 
 /// Runs the program to its end.
@@ -70,9 +75,16 @@ impl Place {
     }
 
     /// Serves by a command that becomes the program, or runs it.
-    pub fn serve_by(&self, mut command: Command, arguments: &[&str]) -> Server {
-        let log = self.path("stderr");
-        let errors = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
+    pub fn serve_by(&self, command: Command, arguments: &[&str]) -> Server {
+        self.try_serve(command, arguments).unwrap_or_else(|status| {
+            let log = fs::read_to_string(self.path("stderr")).unwrap();
+            panic!("the server did not start ({status}): {log}")
+        })
+    }
+
+    /// The same where the server may end before it serves.
+    pub fn try_serve(&self, mut command: Command, arguments: &[&str]) -> Result<Server, ExitStatus> {
+        let errors = fs::OpenOptions::new().create(true).append(true).open(self.path("stderr")).unwrap();
         command.arg("serve").args(arguments);
         if !arguments.contains(&"--data") {
             command.args(["--data", &self.data()]);
@@ -83,13 +95,12 @@ impl Place {
         while !lines.last().is_some_and(|line: &String| line.starts_with("try: ")) {
             let mut line = String::new();
             if out.read_line(&mut line).unwrap() == 0 {
-                let status = child.wait().unwrap();
-                panic!("the server did not start ({status}): {}", fs::read_to_string(&log).unwrap());
+                return Err(child.wait().unwrap());
             }
             lines.push(line.trim_end().to_owned());
         }
         let (_, address) = lines[0].split_once("://").unwrap();
-        Server { address: address.parse().unwrap(), lines, child: Some(child), out }
+        Ok(Server { address: address.parse().unwrap(), lines, child: Some(child), out })
     }
 }
 
@@ -138,9 +149,18 @@ impl Server {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut().unwrap().try_wait().unwrap()
+    }
+
     /// Memory that its process has, in bytes.
     pub fn resident_bytes(&self) -> u64 {
-        let pid = self.child.as_ref().unwrap().id();
+        let pid = self.pid();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024

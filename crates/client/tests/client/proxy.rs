@@ -39,6 +39,11 @@ struct Mood {
 #[derive(Debug, Default)]
 pub struct Counts {
     connections: AtomicU64,
+    /// Connections that there are now.
+    pub open: AtomicU64,
+    /// Bytes that were thrown away, or went on one at a time.
+    pub dropped_bytes: AtomicU64,
+    pub dribbled_bytes: AtomicU64,
     /// What clients have sent, on all connections together.
     said: Mutex<Vec<u8>>,
 }
@@ -77,8 +82,12 @@ impl Proxy {
 
     /// Cuts all connections there are. New ones go on.
     pub fn cut(&self) {
-        let connections = self.connections();
-        self.mood.send_modify(|mood| mood.cut_through = connections);
+        self.cut_through(self.connections());
+    }
+
+    /// Cuts the connections up to this one, counted from 1.
+    pub fn cut_through(&self, last: u64) {
+        self.mood.send_modify(|mood| mood.cut_through = mood.cut_through.max(last));
     }
 
     /// Stops all connections there are, without a word to either side. New ones go on.
@@ -127,6 +136,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, mood: watch::Receiver
         tokio::spawn(async move {
             // Whoever finds no server behind the proxy is hung up on.
             let Ok(server) = TcpStream::connect(server).await else { return };
+            counts.open.fetch_add(1, Ordering::SeqCst);
             client.set_nodelay(true).unwrap();
             server.set_nodelay(true).unwrap();
             let (from_client, to_client) = client.into_split();
@@ -135,6 +145,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, mood: watch::Receiver
                 from_client,
                 to_server,
                 mood.clone(),
+                &counts,
                 |bytes| {
                     counts.said.lock().unwrap().extend_from_slice(bytes);
                 },
@@ -144,6 +155,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, mood: watch::Receiver
                 from_server,
                 to_client,
                 mood.clone(),
+                &counts,
                 |_| {},
                 |mood| if id <= mood.frozen_through { Way::Stall } else { mood.to_client },
             );
@@ -153,6 +165,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, mood: watch::Receiver
                 () = async { tokio::join!(there, back); } => {}
                 _ = cut => {}
             }
+            counts.open.fetch_sub(1, Ordering::SeqCst);
         });
     }
 }
@@ -161,6 +174,7 @@ async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut mood: watch::Receiver<Mood>,
+    counts: &Counts,
     note: impl Fn(&[u8]),
     way: impl Fn(&Mood) -> Way,
 ) {
@@ -183,6 +197,11 @@ async fn carry(
         // What was read just before a stall is held back with the rest.
         let Ok(now) = mood.wait_for(|mood| way(mood) != Way::Stall).await.map(|mood| way(&mood)) else {
             return;
+        };
+        match now {
+            Way::Drop => counts.dropped_bytes.fetch_add(length as u64, Ordering::SeqCst),
+            Way::Dribble => counts.dribbled_bytes.fetch_add(length as u64, Ordering::SeqCst),
+            Way::Forward | Way::Stall => 0,
         };
         let sent = match now {
             Way::Drop => Ok(()),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, proof};
 
 /// The last step that a client took with a lock of its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Fate {
     /// Asked for, and nobody knows what came of it.
     Asked { body: Value },
@@ -23,7 +23,7 @@ pub enum Fate {
 }
 
 /// A session and the locks acquired under it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SessionFate {
     pub body: Value,
     pub session: Option<Value>,
@@ -32,7 +32,7 @@ pub struct SessionFate {
     pub ending: SessionEnding,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SessionEnding {
     Open,
     /// Was about to close it.

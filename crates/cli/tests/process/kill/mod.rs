@@ -4,10 +4,10 @@
 //! Nothing here knows when the kill comes. Each client writes down the step it is about to take, and then what it was
 //! told; where the kill leaves a step open, both outcomes are right, but only one of them, and a repeat must find it.
 
-mod history;
+pub mod history;
 mod line;
 mod movers;
-mod workers;
+pub mod workers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
