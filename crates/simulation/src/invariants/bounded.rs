@@ -23,7 +23,8 @@ pub struct Sizes {
     pub counts: Counts,
     /// Bytes in the journal's files.
     pub journal_bytes: u64,
-    /// Calls that wait for an answer.
+    /// Calls that wait for an answer and never stood in line. Those that did are waiters; or a newer attempt has taken
+    /// their place, and while the disk hangs they cannot be told so: what bounds them is the number of connections.
     pub calls: usize,
 }
 
@@ -41,7 +42,7 @@ pub fn judge(sizes: &Sizes, plan: &Plan) -> Verdict {
         ("sessions", counts.opened_sessions, sessions_max),
         ("files", counts.files, files_max),
         ("bytes of files", as_usize(counts.file_bytes), as_usize(files_bytes_max)),
-        ("calls inside", sizes.calls, lanes.saturating_add(waiters_max)),
+        ("calls inside", sizes.calls, lanes),
         ("bytes of journal", as_usize(sizes.journal_bytes), as_usize(SEGMENTS_MAX * plan.segment_bytes)),
     ];
     match bounds.iter().find(|(_, count, most)| count > most) {

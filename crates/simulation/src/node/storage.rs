@@ -207,7 +207,8 @@ impl Node {
             self.inspected = machine.seq();
         }
         let journal_bytes = process.journal.extent().bytes;
-        let sizes = Sizes { counts: machine.counts(), journal_bytes, calls: process.calls.len() };
+        let calls = process.calls.values().filter(|call| call.permit.is_some()).count();
+        let sizes = Sizes { counts: machine.counts(), journal_bytes, calls };
         let verdict = world.watch.within_bounds(&sizes, &self.plan);
         world.check(verdict);
         self.inspect_files(world);
