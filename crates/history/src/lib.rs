@@ -22,7 +22,7 @@
 //! }
 //! let history = History::read(lines.as_slice()).unwrap();
 //! let report = leasehold_history::check(&history, &Default::default());
-//! assert_eq!(report.violations[0].rule, "exclusion");
+//! assert_eq!(report.violations[0].rule, "token_order");
 //! ```
 //!
 //! Modules in reading order, low to high.
