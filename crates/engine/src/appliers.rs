@@ -3,8 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
 
 use leasehold_files::FileStore;
 use leasehold_journal::StorageError;
@@ -12,6 +10,9 @@ use leasehold_state_machine::event::Seq;
 
 use crate::file_change::FileChange;
 use crate::limits::{APPLIED_AT_ONCE, APPLIERS};
+use crate::sync::mpsc::{Receiver, Sender, channel};
+use crate::sync::panicking;
+use crate::sync::thread::{self, JoinHandle};
 
 /// What a thread has to say.
 pub(crate) enum AppliedWord {
@@ -120,7 +121,7 @@ impl Applier {
 
 impl Drop for Applier {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if panicking() {
             (self.say)(AppliedWord::Panicked);
         }
     }

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::Duration;
 
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
@@ -21,6 +20,7 @@ use crate::limits::ROOM_RESERVE_BYTES;
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::storage::{Storage, StorageParts, Word};
+use crate::sync::{panicking, thread};
 
 /// How the engine is driven.
 pub struct DriverOptions {
@@ -205,7 +205,7 @@ struct FailOnPanic(Arc<Shared>);
 
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if panicking() {
             self.0.fail(Failure::Panicked);
             drop(self.0.inbox.close());
         }

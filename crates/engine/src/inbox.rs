@@ -2,8 +2,10 @@
 //! takes all of it at once, which is what makes batches. Never refuses for want of room: admission comes before.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// A queue with one taker.
 #[derive(Debug)]

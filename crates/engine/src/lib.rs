@@ -13,6 +13,7 @@ pub mod limits;
 mod clock;
 mod notice;
 mod op;
+mod sync;
 
 mod horizon;
 mod server_time;

@@ -4,8 +4,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use leasehold_files::FileStore;
@@ -19,6 +17,9 @@ use crate::file_change::FileChange;
 use crate::limits::{ROOM_LOOK_EVERY_BYTES, ROOM_LOOK_EVERY_MS, WRITE_ROOM_BYTES_MIN};
 use crate::metrics::Metrics;
 use crate::replay::Replay;
+use crate::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::sync::panicking;
+use crate::sync::thread::{self, JoinHandle};
 use crate::synced_fold::SyncedFold;
 
 /// What the storage threads have to say.
@@ -175,7 +176,7 @@ impl JournalThread {
 
 impl Drop for JournalThread {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if panicking() {
             (self.say)(Word::Panicked);
         }
     }
@@ -244,7 +245,7 @@ struct ChoresGuard<'a>(&'a Sender<Work>);
 
 impl Drop for ChoresGuard<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if panicking() {
             // If the journal thread has ended too, it has said why.
             let _ = self.0.send(Work::ChoresPanicked);
         }

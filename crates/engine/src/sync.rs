@@ -1,0 +1,17 @@
+//! The locks, channels and threads by which the engine thread and the storage threads hand things over: the standard
+//! library's. With the feature `shuttle` they are others that do the same, and let a test choose every order in which
+//! the threads could have run.
+
+pub(crate) use std::thread::panicking;
+
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::{
+    sync::{Condvar, Mutex, MutexGuard, mpsc},
+    thread,
+};
+
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::{
+    sync::{Condvar, Mutex, MutexGuard, mpsc},
+    thread,
+};
