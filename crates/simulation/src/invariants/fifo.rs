@@ -5,10 +5,11 @@
 //! it, a lost wake-up, a grant to somebody who has long been told that the wait is over. Who is attached it knows from the connections,
 //! not from the server; where that leaves room for doubt it keeps quiet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::{Ask, Event, Ticket};
+use leasehold_state_machine::ids::RequestName;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Mode, Wait};
 
@@ -26,6 +27,9 @@ const SETTLE_US: u64 = 3_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     line: BTreeMap<Ticket, (Ask, Wait)>,
+    /// Those whose client has said that it has the answer: attempts that came later are refused, so that nobody knows who is
+    /// attached.
+    let_go: BTreeSet<Ticket>,
     last_ticket: Ticket,
     /// Live leases by token.
     held: BTreeMap<u64, (Resource, Mode)>,
@@ -44,6 +48,16 @@ impl Fifo {
             Event::Dequeued { ticket, .. } => {
                 self.line.remove(ticket);
             }
+            Event::Marked { client, answered_through, open } => {
+                let confirmed = |ask: &Ask| match ask.request.map(|request| request.name) {
+                    Some(RequestName::Numbered(of, number)) => {
+                        of == *client && number <= *answered_through && !open.contains(&number)
+                    }
+                    _ => false,
+                };
+                let let_go = self.line.iter().filter(|(_, (ask, _))| confirmed(ask));
+                self.let_go.extend(let_go.map(|(ticket, _)| *ticket));
+            }
             Event::Released { lease, .. }
             | Event::Expired { lease }
             | Event::Broken { lease, force: true, .. } => {
@@ -59,6 +73,7 @@ impl Fifo {
                 for (earlier, (other, wait)) in self.line.range(..*ticket) {
                     if files.overlap(&other.resource, &ask.resource)
                         && other.mode.conflicts(ask.mode)
+                        && !self.let_go.contains(earlier)
                         && stands((committed.life, committed.at_us), other, *wait, ledger)
                     {
                         return Err(violation(format!(
@@ -93,7 +108,8 @@ impl Fifo {
                     .line
                     .range(..*ticket)
                     .any(|(_, (other, _))| conflict(ask, &other.resource, other.mode));
-            if blocked || ledger.newest(ask.secret, &ask.resource, life, now_us).is_none() {
+            let let_go = self.let_go.contains(ticket);
+            if blocked || let_go || ledger.newest(ask.secret, &ask.resource, life, now_us).is_none() {
                 continue;
             }
             let since_us = self.free_since_us.get(ticket).copied().unwrap_or(now_us);
