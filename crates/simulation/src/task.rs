@@ -195,7 +195,10 @@ impl Client {
                     task.request_id = None;
                     task.attempts = None;
                 }
-                self.again_after(world, number, retry_ms.min(500) * 1000);
+                // At the end of a quiet run it may be busy for a day.
+                let patient = world.healing && world.is_quiet();
+                let pause_ms = if patient { 60_000 } else { retry_ms.min(500) };
+                self.again_after(world, number, pause_ms * 1000);
             }
             // A copy of an older attempt took its place: ask again.
             Err(Refusal::Cancelled) if task.request_id.is_some() && task.tries < TRIES_MAX => {
