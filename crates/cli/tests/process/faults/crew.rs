@@ -43,6 +43,8 @@ impl Seat {
 pub struct Crew {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
+    /// Requests that went out twice at once.
+    twins: Arc<AtomicU64>,
     workers: Vec<JoinHandle<Vec<Operation>>>,
 }
 
@@ -50,10 +52,11 @@ impl Crew {
     /// One client at each seat. The word goes into every name, so that crews do not meet.
     pub fn start(word: &str, seats: &[Seat]) -> Crew {
         let stop = Arc::new(AtomicBool::new(false));
-        let answered = Arc::new(AtomicU64::new(0));
+        let (answered, twins) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let workers = (0_u64..).zip(seats).map(|(n, seat)| {
             let (word, seat) = (word.to_owned(), seat.clone());
             let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
+            let twins = Arc::clone(&twins);
             spawn(move || {
                 if let Some(path) = &seat.namespace {
                     namespace::enter(path);
@@ -69,12 +72,18 @@ impl Crew {
                     random: (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
                     stop,
                     answered,
+                    twins,
                 }
                 .work()
             })
         });
         let workers = workers.collect();
-        Crew { stop, answered, workers }
+        Crew { stop, answered, twins, workers }
+    }
+
+    /// How many requests went out on two connections at once.
+    pub fn twins(&self) -> u64 {
+        self.twins.load(Ordering::Relaxed)
     }
 
     /// How many answers there have been.
@@ -114,6 +123,7 @@ struct Worker {
     random: u64,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
+    twins: Arc<AtomicU64>,
 }
 
 /// A lock that was granted.
@@ -184,6 +194,7 @@ impl Worker {
             twin.invoked_us = now_us();
             if self.other.begin("POST", &path, Some(&body)).is_ok() {
                 self.operations.push(twin);
+                self.twins.fetch_add(1, Ordering::Relaxed);
             }
             asked.number = self.ids();
         }
