@@ -245,6 +245,11 @@ impl Engine {
 
     /// The journal failed: nothing more will ever leave, not even what needs no disk.
     pub fn storage_failed(&mut self) {
+        if planted(Bug::AckAfterError)
+            && let Some(batch) = self.in_flight
+        {
+            return self.durable(batch.last_seq, 0);
+        }
         self.storage_failed = true;
     }
 

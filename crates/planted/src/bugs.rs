@@ -69,18 +69,26 @@ bugs! {
     ReleaseByNameOnly = "release-by-name-only" in "crates/state-machine/src/decide/holder.rs",
     /// The answer to a heartbeat does not name leases of the session that were broken.
     KeepAliveHidesBrokenLease = "keep-alive-hides-broken-lease" in "crates/state-machine/src/decide/promise.rs",
+    /// After its TTL was shortened a lease is promised for as long as its old, later deadline stands.
+    OldDeadlinePromised = "old-deadline-promised" in "crates/state-machine/src/decide/promise.rs",
     /// After a restart tokens go on from the leases that live, not from the last one given.
     TokenResetAfterRestart = "token-reset-after-restart" in "crates/state-machine/src/decide/recover.rs",
     /// The request id of an acquire is not looked up: a repeat is judged as a new request.
     RequestIdsIgnored = "request-ids-ignored" in "crates/state-machine/src/decide/acquire.rs",
+    /// On a stream, a number whose answer the client has confirmed is carried out when it comes again.
+    ConfirmedCarriedOut = "confirmed-carried-out" in "crates/state-machine/src/requests.rs",
     /// Of the request ids only those of what lives are known after a restart.
     DedupeLostOnRestart = "dedupe-lost-on-restart" in "crates/state-machine/src/decide/recover.rs",
     /// When memory is full of request ids, the oldest go however young they are.
     IdEvictedYoung = "id-evicted-young" in "crates/state-machine/src/decide/housekeep.rs",
+    /// More waiters are let into the line than the limit allows.
+    LimitNotLookedAt = "limit-not-looked-at" in "crates/state-machine/src/decide/acquire.rs",
     /// Replies leave when their batch is handed to the disk, not when it is durable.
     ReplyBeforeSync = "reply-before-sync" in "crates/engine/src/engine.rs",
     /// A batch is written and not synced.
     SyncLeftOut = "sync-left-out" in "crates/journal/src/file.rs",
+    /// A batch whose write or sync failed is taken for durable all the same.
+    AckAfterError = "ack-after-error" in "crates/engine/src/engine.rs",
     /// A new segment has a name, and the folder is not synced.
     FolderNotSynced = "folder-not-synced" in "crates/journal/src/segment.rs",
     /// A damaged record in the middle of the last segment is taken for a torn one: what follows it is cut off.
@@ -91,7 +99,7 @@ bugs! {
     WriteToldEarly = "write-told-early" in "crates/engine/src/withheld.rs",
     /// The request id of a write is not looked up: a repeat is written a second time.
     WriteIdsIgnored = "write-ids-ignored" in "crates/state-machine/src/decide/file.rs",
-    /// A write is let through under whatever lease stands on the lock today.
+    /// A write is let through under the token that it brings, as long as somebody holds the lock.
     WriteUnfenced = "write-unfenced" in "crates/state-machine/src/decide/file.rs",
     /// A start leaves in a file what lies behind its end.
     FileNotCut = "file-not-cut" in "crates/engine/src/files_recovery.rs",

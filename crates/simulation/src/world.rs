@@ -146,8 +146,6 @@ pub struct World {
     pub pace: u64,
     /// Until when nobody begins anything.
     pub lull_until_us: u64,
-    /// The one invariant that is heeded, if not all are.
-    heeds: Option<&'static str>,
     /// The first invariant that did not hold.
     pub violation: Option<Violation>,
     queue: BTreeMap<(u64, u64), Happening>,
@@ -169,12 +167,11 @@ impl World {
             registers: plan.register,
             trace: Trace::new(order.trace),
             tally: Tally::default(),
-            watch: Watch::default(),
+            watch: Watch::heeding(order.heeds),
             weather: plan.weather.clone(),
             healing: false,
             pace: plan.pace,
             lull_until_us: 0,
-            heeds: order.heeds,
             violation: None,
             queue: BTreeMap::new(),
             order: 0,
@@ -222,14 +219,14 @@ impl World {
 
     /// Whether all invariants are heeded, the server's own assertions among them.
     pub fn heeds_all(&self) -> bool {
-        self.heeds.is_none()
+        self.watch.heeds.is_none()
     }
 
     /// Takes in what an invariant says.
     pub fn check(&mut self, verdict: Result<(), Violation>) {
         if let Err(violation) = verdict
             && self.violation.is_none()
-            && self.heeds.is_none_or(|invariant| invariant == violation.invariant)
+            && self.watch.heeds.is_none_or(|invariant| invariant == violation.invariant)
         {
             self.trace.tell(self.now_us, "VIOLATED", || violation.to_string());
             self.violation = Some(violation);

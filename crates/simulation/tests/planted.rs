@@ -72,6 +72,9 @@ macro_rules! caught {
             must_be_caught(Bug::$bug, $seeds, &[$($by),+]);
         })*
 
+        /// Those that see one.
+        const INVARIANTS: &[&str] = &[$($($by),+),*];
+
         #[test]
         fn every_bug_has_its_test() {
             let tested = [$(Bug::$bug),*];
@@ -101,19 +104,41 @@ caught! {
     release_by_name_only: ReleaseByNameOnly within 500 by "holder_only";
     keep_alive_hides_broken_lease: KeepAliveHidesBrokenLease within 1000 by "fail_fast";
     token_reset_after_restart: TokenResetAfterRestart within 1000 by "fencing";
+    old_deadline_promised: OldDeadlinePromised within 1000 by "promise";
     request_ids_ignored: RequestIdsIgnored within 500 by "one_effect";
-    dedupe_lost_on_restart: DedupeLostOnRestart within 1000 by "one_effect";
+    confirmed_carried_out: ConfirmedCarriedOut within 1000 by "confirmed";
+    dedupe_lost_on_restart: DedupeLostOnRestart within 1000 by "one_effect", "determinism";
     id_evicted_young: IdEvictedYoung within 2000 by "one_effect";
+    limit_not_looked_at: LimitNotLookedAt within 1000 by "bounded";
     reply_before_sync: ReplyBeforeSync within 100 by "durability";
     sync_left_out: SyncLeftOut within 500 by "durability";
+    ack_after_error: AckAfterError within 1000 by "no_ack_after_error";
     folder_not_synced: FolderNotSynced within 1000 by "durability";
     damage_cut_off: DamageCutOff within 500 by "durability";
     file_bytes_before_sync: FileBytesBeforeSync within 1000 by "files_read", "files_whole";
     write_told_early: WriteToldEarly within 500 by "files_acked";
     write_ids_ignored: WriteIdsIgnored within 500 by "one_effect";
-    write_unfenced: WriteUnfenced within 500 by "writer_only";
+    write_unfenced: WriteUnfenced within 1000 by "writer_only", "fenced";
     file_not_cut: FileNotCut within 1000 by "files_whole";
     snapshot_before_files: SnapshotBeforeFiles within 1000 by "files_whole";
+}
+
+#[test]
+fn every_invariant_sees_a_bug() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/invariants");
+    let mut seeing = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        // An invariant's file opens with its name; what else lies there does not.
+        if std::fs::read_to_string(&path).unwrap().starts_with(&format!("//! {name}: ")) {
+            // A register that compares tokens loses an update only by two leases with one token, and before that comes about
+            // the state machine's own assertion stops the server.
+            assert!(INVARIANTS.contains(&name) || name == "register", "no bug is there to be seen by {name}");
+            seeing += 1;
+        }
+    }
+    assert!(seeing > 10, "the invariants are where they are looked for");
 }
 
 /// The bugs do it, not the build that can have them.

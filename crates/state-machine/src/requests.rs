@@ -7,6 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
+use leasehold_planted::{Bug, planted};
 
 use crate::answer::Written;
 use crate::event::{CancelFound, Ending, RequestMark, Ticket};
@@ -73,7 +74,8 @@ pub(crate) struct Client {
 impl Client {
     /// Whether a number was answered and is forgotten, so that it must not be carried out any more.
     pub(crate) fn has_forgotten(&self, number: u64) -> bool {
-        number <= self.answered_through && !self.open.contains(&number)
+        let answered = number <= self.answered_through && !self.open.contains(&number);
+        answered && !planted(Bug::ConfirmedCarriedOut)
     }
 }
 

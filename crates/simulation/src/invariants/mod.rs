@@ -112,6 +112,8 @@ pub struct Memory {
 /// All invariants, and what they look at together.
 #[derive(Debug, Default)]
 pub struct Watch {
+    /// The one invariant that is heeded, if not all are.
+    pub heeds: Option<&'static str>,
     /// What went in.
     pub ledger: Ledger,
     exclusion: exclusion::Exclusion,
@@ -130,42 +132,59 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Heeds one invariant alone, or all.
+    pub fn heeding(heeds: Option<&'static str>) -> Watch {
+        Watch { heeds, ..Watch::default() }
+    }
+
     /// A batch became durable, or a start found it on the disk.
     pub fn committed(&mut self, events: &[Committed]) -> Verdict {
         for event in events {
             self.files.committed(event);
             self.control.committed(event);
-            self.durability.committed(event)?;
-            self.fencing.committed(event)?;
-            self.exclusion.committed(event, &self.files)?;
-            self.fail_fast.committed(event, &self.files)?;
-            self.never_early.committed(event)?;
-            self.one_effect.committed(event, &self.ledger)?;
-            self.confirmed.committed(event)?;
-            self.fifo.committed(event, &self.ledger, &self.files)?;
-            self.holder_only.committed(event)?;
-            self.writer_only.committed(event, &self.ledger)?;
-            self.fenced.committed(event)?;
+            let verdicts = [
+                self.durability.committed(event),
+                self.fencing.committed(event),
+                self.exclusion.committed(event, &self.files),
+                self.fail_fast.committed(event, &self.files),
+                self.never_early.committed(event),
+                self.one_effect.committed(event, &self.ledger),
+                self.confirmed.committed(event),
+                self.fifo.committed(event, &self.ledger, &self.files),
+                self.holder_only.committed(event),
+                self.writer_only.committed(event, &self.ledger),
+                self.fenced.committed(event),
+            ];
+            self.heed(verdicts)?;
         }
         Ok(())
     }
 
     /// A reply left the server.
     pub fn replied(&mut self, reply: &Reply<'_>) -> Verdict {
-        self.durability.replied(reply, &self.ledger)?;
-        self.never_early.replied(reply, &self.ledger)?;
-        self.one_effect.replied(reply, &self.ledger)?;
-        self.confirmed.replied(reply, &self.ledger)?;
-        self.holder_only.replied(reply, &self.ledger)?;
-        self.writer_only.replied(reply, &self.ledger)?;
-        promise::judge(reply, &self.ledger)?;
-        match reply.outcome {
-            Ok(Answer::File(view)) => files_read::told(&self.files, view),
-            Ok(Answer::Files { files, .. }) => {
-                files.iter().try_for_each(|view| files_read::told(&self.files, view))
-            }
-            _ => Ok(()),
-        }
+        let verdicts = [
+            self.durability.replied(reply, &self.ledger),
+            self.never_early.replied(reply, &self.ledger),
+            self.one_effect.replied(reply, &self.ledger),
+            self.confirmed.replied(reply, &self.ledger),
+            self.holder_only.replied(reply, &self.ledger),
+            self.writer_only.replied(reply, &self.ledger),
+            promise::judge(reply, &self.ledger),
+            match reply.outcome {
+                Ok(Answer::File(view)) => files_read::told(&self.files, view),
+                Ok(Answer::Files { files, .. }) => {
+                    files.iter().try_for_each(|view| files_read::told(&self.files, view))
+                }
+                _ => Ok(()),
+            },
+        ];
+        self.heed(verdicts)
+    }
+
+    /// The first verdict that counts. Each invariant has seen everything by then, whatever the others say of it.
+    fn heed<const N: usize>(&self, verdicts: [Verdict; N]) -> Verdict {
+        let counts = |violation: &Violation| self.heeds.is_none_or(|only| only == violation.invariant);
+        verdicts.into_iter().filter_map(Result::err).find(counts).map_or(Ok(()), Err)
     }
 
     /// Notices that nobody asked for left the server.

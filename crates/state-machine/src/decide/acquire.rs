@@ -77,7 +77,7 @@ impl Machine {
     }
 
     fn stand_in_line(&mut self, request: &Request, wait: Wait, ask: Ask, out: &mut Output) -> Judged {
-        if self.waiters.len() >= self.limits.waiters_max {
+        if self.waiters.len() >= self.limits.waiters_max && !planted(Bug::LimitNotLookedAt) {
             return self.busy("the limit of waiters is reached", request).into();
         }
         if self.space.waiters_on(&ask.resource) >= self.limits.waiters_per_lock_max {

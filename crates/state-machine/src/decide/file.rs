@@ -144,7 +144,7 @@ impl Machine {
             && let Some(slot) = self.space.leases_on(&proof.resource).first()
             && let Some(lease) = self.leases.get(*slot)
         {
-            return Ok(lease.name(*slot));
+            return Ok(LeaseName { token: proof.token, ..lease.name(*slot) });
         }
         let slot = self.prove_live(proof, out).map_err(|refusal| match refusal {
             // A newer token may also have been seen by the file itself.

@@ -26,7 +26,8 @@ impl Machine {
         // Counted from the arrival: what is left when `part` of the TTL must remain, and never further past the
         // decision than a fresh lease would have it (a shortened TTL leaves an old, later deadline standing).
         let after_ms = |part_us: u64| {
-            let fresh_us = elapsed_us + ttl.us() - part_us;
+            let fresh_us =
+                if planted(Bug::OldDeadlinePromised) { u64::MAX } else { elapsed_us + ttl.us() - part_us };
             (elapsed_us + left_us).saturating_sub(part_us).min(fresh_us) / 1000
         };
         Promise {
