@@ -1,63 +1,68 @@
-//! Measures a real server on this machine and prints a Markdown report. Figures that are compared are taken side by side
-//! in one run, interleaved, and given as ratios; nothing here is a test, and nothing fails for being slow.
+//! Measures Leasehold and other lock services side by side on this machine, in one run, interleaved, and writes the figures,
+//! tables and plots. Nothing here is a test, and nothing fails for being slow.
 //!
 //! ```text
-//! cargo build --release && cargo run --release -p leasehold-bench [--quick]
+//! scripts/bench [--quick]
 //! ```
 
-mod churn;
-mod cycles;
-mod files;
+// The seam is here before all who use it are.
+#![allow(dead_code)]
+
+mod alone;
+mod book;
+mod compare;
+mod drive;
 mod http;
-mod load;
-mod million;
-mod refusals;
+mod peers;
+mod referee;
+mod samples;
 mod served;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// What a part of the report returns.
-type Report = Result<String, String>;
+use crate::book::{Book, Progress};
+use crate::compare::Scale;
+
+const USAGE: &str = "usage: leasehold-bench [--quick] [--only WORKLOAD]...";
 
 fn main() -> ExitCode {
-    let mut quick = false;
-    let mut only: Option<String> = None;
-    let mut pairs = 2_000_000;
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        match (arg.as_str(), arg.as_str() == "--quick") {
-            (_, true) => quick = true,
-            ("--only", _) => only = args.next(),
-            ("--pairs", _) => pairs = args.next().and_then(|text| text.parse().ok()).unwrap_or(pairs),
+    let mut scale = Scale::FULL;
+    let mut only: Vec<String> = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match (argument.as_str(), argument == "--only") {
+            ("--quick", _) => scale = Scale::QUICK,
+            (_, true) => only.extend(arguments.next()),
             _ => {
-                eprintln!(
-                    "usage: leasehold-bench [--quick] [--only http|grpc|stream|files|refusals|million|churn] [--pairs N]"
-                );
+                eprintln!("{USAGE}");
                 return ExitCode::from(64);
             }
         }
     }
-    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    let parts: [(&str, &dyn Fn() -> Report); 7] = [
-        ("http", &|| cycles::report("http", quick)),
-        ("grpc", &|| cycles::report("grpc", quick)),
-        ("stream", &|| cycles::report("stream", quick)),
-        ("files", &|| files::report(quick)),
-        ("refusals", &|| refusals::report(quick)),
-        ("million", &|| million::report(if quick { 100_000 } else { 1_000_000 })),
-        ("churn", &|| churn::report(if quick { pairs.min(200_000) } else { pairs })),
-    ];
-    for (name, part) in parts {
-        if !wanted(name) {
-            continue;
-        }
-        match part() {
-            Ok(text) => println!("{text}"),
-            Err(problem) => {
-                eprintln!("{name}: {problem}");
-                return ExitCode::FAILURE;
-            }
+    match run(scale, &only) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
+}
+
+fn run(scale: Scale, only: &[String]) -> Result<(), String> {
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+    let mut book = Book::default();
+    let mut progress = Progress::new(Duration::from_secs(60));
+    compare::run(scale, &peers::all(), &wanted, &mut book, &mut progress)?;
+    for part in alone::PARTS.iter().filter(|part| wanted(part.name)) {
+        let expected = part.expected[usize::from(scale.quick)];
+        for _ in 0..if scale.quick { 1 } else { part.rounds } {
+            (part.run)(scale, &mut book).map_err(|error| format!("{}: {error}", part.name))?;
+            progress.done(expected, part.name);
+        }
+    }
+    for (key, _) in book.figures() {
+        println!("{key:?} {:?}", book.value(key, "per_second"));
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What `leasehold load` measures: the program itself drives the server, so that everybody can measure the same.
+//! What `leasehold load --files` measures: the program itself appends to files, and reads every file back.
 
 use std::process::{Command, Stdio};
 
@@ -7,12 +7,10 @@ use crate::served::{Served, program};
 
 /// What a run told.
 pub struct Loaded {
-    /// Cycles, or appends.
-    pub done: f64,
+    /// Appends.
     pub per_second: f64,
-    pub p50_ms: f64,
-    pub p99_ms: f64,
-    /// Of appends.
+    pub p50_us: f64,
+    pub p99_us: f64,
     pub syncs_per_append: Option<f64>,
 }
 
@@ -37,12 +35,10 @@ pub fn drive(served: &Served, how: &[&str], clients: usize, seconds: u64) -> Res
     if number("errors")? > 0.0 {
         return Err(format!("calls failed under load: {told}"));
     }
-    let done = if how.contains(&"--files") { "appends" } else { "cycles" };
     Ok(Loaded {
-        done: number(done)?,
-        per_second: number(&format!("{done}_per_second"))?,
-        p50_ms: number("p50")? / 1e3,
-        p99_ms: number("p99")? / 1e3,
+        per_second: number("appends_per_second")?,
+        p50_us: number("p50")?,
+        p99_us: number("p99")?,
         syncs_per_append: number("syncs_per_append").ok(),
     })
 }

@@ -1,13 +1,15 @@
 //! What a held request costs: nothing on the disk.
 
-use crate::Report;
+use crate::alone::SYSTEM;
+use crate::book::{Book, Key};
+use crate::compare::Scale;
+use crate::drive::Values;
 use crate::http::Connection;
 use crate::served::Served;
 
 /// Refuses many attempts on a held lock and counts commits and journaled events meanwhile.
-pub fn report(quick: bool) -> Report {
-    let attempts = if quick { 2_000 } else { 20_000 };
-    eprintln!("refusals: {attempts} attempts");
+pub fn measure(scale: Scale, book: &mut Book) -> Result<(), String> {
+    let attempts = if scale.quick { 2_000 } else { 20_000 };
     let data = tempfile::tempdir().map_err(|error| error.to_string())?;
     let served = Served::start(Some(&data.path().join("data")))?;
     let mut connection = Connection::open(served.address)?;
@@ -23,10 +25,11 @@ pub fn report(quick: bool) -> Report {
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    Ok(format!(
-        "## Attempts on a held lock\n\n{attempts} refused attempts of one client in {seconds:.2} s: {} journal commits with {} \
-         events (the horizon is written about once a second while anything is held; nothing else is).\n",
-        served.metric("lock_journal_batch_count")? - commits,
-        served.metric("lock_journal_batch_sum")? - events,
-    ))
+    let values = Values::from([
+        ("per_second", attempts as f64 / seconds),
+        ("commits", served.metric("lock_journal_batch_count")? - commits),
+        ("events", served.metric("lock_journal_batch_sum")? - events),
+    ]);
+    book.record(Key { workload: "refusals", system: SYSTEM, way: "http", size: attempts }, values);
+    Ok(())
 }

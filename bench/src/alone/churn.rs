@@ -13,14 +13,18 @@ use leasehold_state_machine::limits::Limits;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::words::{Owner, Ttl};
 
-use crate::Report;
+use crate::alone::SYSTEM;
+use crate::book::{Book, Key};
+use crate::compare::Scale;
+use crate::drive::Values;
 use crate::served::folder_bytes;
 
 /// Requests decided in one turn, as a server with that many clients would.
 const BATCH: usize = 1024;
 
 /// Runs the pairs and watches the folder.
-pub fn report(pairs: usize) -> Report {
+pub fn measure(scale: Scale, book: &mut Book) -> Result<(), String> {
+    let pairs = if scale.quick { 200_000 } else { 2_000_000 };
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let temporary = tempfile::tempdir().map_err(|error| text(&error))?;
     let path = temporary.path().join("data");
@@ -72,25 +76,21 @@ pub fn report(pairs: usize) -> Report {
             }
         }
         for chore in journal.chores() {
-            snapshots += usize::from(chore.kind() == leasehold_journal::ChoreKind::Snapshot);
+            snapshots += u32::from(chore.kind() == leasehold_journal::ChoreKind::Snapshot);
             let finished = chore.run(&mut Replay::new(Limits::default()));
             journal.chore_done(finished).map_err(|error| text(&error))?;
             largest_bytes = largest_bytes.max(folder_bytes(&path));
         }
-        if done % (BATCH * 512) == 0 && held.is_empty() {
-            eprint!("\rchurn: {done} of {pairs} pairs");
-        }
     }
-    eprintln!();
     let seconds = began.elapsed().as_secs_f64();
-    Ok(format!(
-        "## {done} acquire and release pairs on the engine and the file journal, {BATCH} requests a turn, no network\n\n\
-         {:.0} pairs/s; {snapshots} snapshots, taken inline; the data directory was never larger than {:.0} MiB and holds \
-         {:.0} MiB at the end.\n",
-        done as f64 / seconds,
-        largest_bytes as f64 / 1048576.0,
-        folder_bytes(&path) as f64 / 1048576.0,
-    ))
+    let values = Values::from([
+        ("per_second", done as f64 / seconds),
+        ("snapshots", f64::from(snapshots)),
+        ("disk_largest_bytes", largest_bytes as f64),
+        ("disk_bytes", folder_bytes(&path) as f64),
+    ]);
+    book.record(Key { workload: "churn", system: SYSTEM, way: "engine", size: pairs }, values);
+    Ok(())
 }
 
 fn acquire(resource: &Resource, owner: &Owner, ttl: Ttl) -> Command {

@@ -1,0 +1,40 @@
+//! Measurements of Leasehold alone, one a file: what it does at sizes and in situations where there is nothing to compare it
+//! with. Each records figures like those of the comparison.
+
+mod churn;
+mod files;
+mod held;
+mod load;
+mod refusals;
+
+use std::time::Duration;
+
+use crate::book::Book;
+use crate::compare::Scale;
+
+/// The system in the keys of all these figures.
+pub const SYSTEM: &str = "leasehold";
+
+/// One measurement.
+pub struct Part {
+    /// The workload in the keys of its figures, and what `--only` takes.
+    pub name: &'static str,
+    /// About how long one repetition takes: in full, and as a quick look.
+    pub expected: [Duration; 2],
+    /// How often it is repeated in full; a quick look is taken once.
+    pub rounds: usize,
+    /// Measures once, and records what it finds.
+    pub run: fn(Scale, &mut Book) -> Result<(), String>,
+}
+
+/// All of them, in the order of the report.
+pub const PARTS: &[Part] = &[
+    Part { name: "held", expected: [secs(60), secs(5)], rounds: 1, run: held::measure },
+    Part { name: "refusals", expected: [secs(3), secs(1)], rounds: 3, run: refusals::measure },
+    Part { name: "files", expected: [secs(60), secs(12)], rounds: 3, run: files::measure },
+    Part { name: "churn", expected: [secs(15), secs(2)], rounds: 1, run: churn::measure },
+];
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

@@ -1,0 +1,114 @@
+//! The comparison: every system in turn, size by size, and all of that again for each repetition. All systems of a repetition
+//! run at once, but those that are not measured are stopped, so that they take nothing from the one that is.
+
+use std::time::Duration;
+
+use crate::book::{Book, Key, Progress};
+use crate::drive::{Plan, Workload};
+use crate::peers::{Peer, Running, Skipped};
+
+/// How long and how often everything is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Only a look.
+    pub quick: bool,
+    /// Repetitions.
+    pub rounds: usize,
+    /// What of each measurement does not count.
+    pub warm: Duration,
+    /// What counts.
+    pub time: Duration,
+}
+
+impl Scale {
+    /// A look of two minutes.
+    pub const QUICK: Scale =
+        Scale { quick: true, rounds: 1, warm: Duration::from_millis(150), time: Duration::from_millis(400) };
+    /// What is published.
+    pub const FULL: Scale =
+        Scale { quick: false, rounds: 3, warm: Duration::from_millis(700), time: Duration::from_secs(2) };
+
+    fn sizes(self, workload: Workload) -> &'static [usize] {
+        match (workload, self.quick) {
+            (Workload::Uncontended, _) => &[1, 16, 64, 256, 1024],
+            (Workload::Contended, _) => &[16, 64],
+            (Workload::Renewals, true) => &[256],
+            (Workload::Renewals, false) => &[1, 64, 256, 1024],
+        }
+    }
+}
+
+/// A system as it was measured.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// Its key.
+    pub name: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// Its version and settings, or why it was skipped.
+    pub what: Result<(String, Vec<String>), Skipped>,
+}
+
+/// Measures all of these peers. What fails to start is skipped by name; what fails while it is measured ends the run.
+pub fn run(
+    scale: Scale,
+    peers: &[Box<dyn Peer>],
+    wanted: &dyn Fn(&str) -> bool,
+    book: &mut Book,
+    progress: &mut Progress,
+) -> Result<Vec<Met>, String> {
+    let mut met = Vec::new();
+    for round in 0..scale.rounds {
+        let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let mut running: Vec<(&'static str, Running)> = Vec::new();
+        for peer in peers {
+            let place = folder.path().join(peer.name());
+            std::fs::create_dir(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+            let started = peer.start(&place);
+            if round == 0 {
+                let what = started.as_ref().map(|it| (it.version.clone(), it.settings.clone()));
+                met.push(Met { name: peer.name(), title: peer.title(), what: what.map_err(Skipped::clone) });
+            }
+            match started {
+                Ok(started) => {
+                    started.process.pause();
+                    running.push((peer.name(), started));
+                }
+                Err(Skipped(why)) => eprintln!("{} is skipped: {why}", peer.title()),
+            }
+        }
+        for &workload in Workload::ALL.iter().filter(|workload| wanted(workload.name())) {
+            for &clients in scale.sizes(workload) {
+                let plan = Plan { workload, clients, warm: scale.warm, time: scale.time };
+                for (system, running) in &running {
+                    one_system(scale, plan, system, running, book, progress)?;
+                }
+            }
+        }
+    }
+    Ok(met)
+}
+
+/// Every way of one system at one size.
+fn one_system(
+    scale: Scale,
+    plan: Plan,
+    system: &'static str,
+    running: &Running,
+    book: &mut Book,
+    progress: &mut Progress,
+) -> Result<(), String> {
+    for offered in running.ways.iter().filter(|offered| offered.does.contains(&plan.workload)) {
+        running.process.resume();
+        let measured = offered.way.drive(plan, &running.process);
+        running.process.pause();
+        let (workload, clients) = (plan.workload.name(), plan.clients);
+        let what = format!("{workload}, {clients} clients, {system} {}", offered.name);
+        let values = measured.map_err(|error| format!("{what}: {error}"))?;
+        let per_second = values.get("per_second").copied().unwrap_or_default();
+        let p50_ms = values.get("p50_us").copied().unwrap_or_default() / 1e3;
+        progress.done(scale.warm + scale.time, &format!("{what}: {per_second:.0}/s, p50 {p50_ms:.2} ms"));
+        book.record(Key { workload, system, way: offered.name, size: clients }, values);
+    }
+    Ok(())
+}

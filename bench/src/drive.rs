@@ -1,0 +1,236 @@
+//! Drives a system: many clients at once in one runtime of two threads, each in a loop, for a time; counts what they did,
+//! how long it took them, and the CPU that it cost on both sides. Every system is driven by exactly this code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::peers::process::{Process, cpu_seconds};
+use crate::peers::{LockClient, Way};
+use crate::referee::Referee;
+use crate::samples::{Percentiles, micros};
+
+/// How long leases live: far longer than anything waits, so that none expires while it is measured.
+pub const TTL: Duration = Duration::from_secs(30);
+/// Names that each client uses in turn where nobody else wants them.
+const NAMES_EACH: usize = 8;
+/// The threads on which all clients run, for every system the same.
+const THREADS: usize = 2;
+/// How long clients may take to end, once the time is over.
+const END: Duration = Duration::from_secs(30);
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Workload {
+    /// Each acquires and releases names of its own.
+    Uncontended,
+    /// All want the same lock.
+    Contended,
+    /// Each renews one lease of its own.
+    Renewals,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: &'static [Workload] = &[Workload::Uncontended, Workload::Contended, Workload::Renewals];
+    /// For locks that are not leases.
+    pub const CYCLES: &'static [Workload] = &[Workload::Uncontended, Workload::Contended];
+
+    /// For tables, and as a key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::Uncontended => "uncontended",
+            Workload::Contended => "contended",
+            Workload::Renewals => "renewals",
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// What clients do.
+    pub workload: Workload,
+    /// How many there are.
+    pub clients: usize,
+    /// How long they run before anything counts.
+    pub warm: Duration,
+    /// How long is counted.
+    pub time: Duration,
+}
+
+/// What a measurement gave, by name. Units come last in a name.
+pub type Values = BTreeMap<&'static str, f64>;
+
+/// A way, without its type.
+pub trait Driven: Send + Sync {
+    /// Measures.
+    fn drive(&self, plan: Plan, server: &Process) -> Result<Values, String>;
+}
+
+impl<W: Way> Driven for W {
+    fn drive(&self, plan: Plan, server: &Process) -> Result<Values, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .enable_all()
+            .build()
+            .map_err(|error| format!("cannot start the clients' runtime: {error}"))?;
+        let values = runtime.block_on(measure(self, plan, server));
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        values
+    }
+}
+
+const WARMING: u8 = 0;
+const COUNTING: u8 = 1;
+const OVER: u8 = 2;
+
+/// What all clients of a measurement share.
+struct Shared {
+    workload: Workload,
+    phase: AtomicU8,
+    referee: Referee,
+}
+
+/// What one client counted.
+#[derive(Default)]
+struct Tally {
+    /// Of whole cycles, or renewals.
+    cycles_us: Vec<u32>,
+    /// From asking to holding.
+    waits_us: Vec<u32>,
+}
+
+async fn measure<W: Way>(way: &W, plan: Plan, server: &Process) -> Result<Values, String> {
+    let names = match plan.workload {
+        Workload::Contended => 1,
+        Workload::Uncontended => plan.clients * NAMES_EACH,
+        Workload::Renewals => plan.clients,
+    };
+    let shared = Arc::new(Shared {
+        workload: plan.workload,
+        phase: AtomicU8::new(WARMING),
+        referee: Referee::new(names),
+    });
+    let mut clients = JoinSet::new();
+    for (number, client) in way.clients(plan.clients, plan.workload).await?.into_iter().enumerate() {
+        clients.spawn(run(client, number, Arc::clone(&shared)));
+    }
+    sleep_while_all_run(&mut clients, plan.warm).await?;
+    let changes = shared.referee.changes();
+    let before = (server.cpu_seconds(), cpu_seconds(std::process::id()), Instant::now());
+    shared.phase.store(COUNTING, Ordering::Release);
+    sleep_while_all_run(&mut clients, plan.time).await?;
+    shared.phase.store(OVER, Ordering::Release);
+    let seconds = before.2.elapsed().as_secs_f64();
+    let server_cpu = server.cpu_seconds() - before.0;
+    let client_cpu = cpu_seconds(std::process::id()) - before.1;
+    let changes = shared.referee.changes() - changes;
+
+    let mut tallies = Vec::with_capacity(plan.clients);
+    let joining = async {
+        while let Some(joined) = clients.join_next().await {
+            tallies.push(joined.map_err(|error| format!("a client panicked: {error}"))??);
+        }
+        Ok::<(), String>(())
+    };
+    tokio::time::timeout(END, joining)
+        .await
+        .map_err(|_| format!("clients did not end within {} s", END.as_secs()))??;
+    shared.referee.verdict()?;
+
+    let done: usize = tallies.iter().map(|tally| tally.cycles_us.len()).sum();
+    if done == 0 {
+        return Err("nothing was done in the time".to_owned());
+    }
+    let mut values = Values::from([
+        ("per_second", done as f64 / seconds),
+        ("server_cpu_us", server_cpu * 1e6 / done as f64),
+        ("client_cpu_us", client_cpu * 1e6 / done as f64),
+    ]);
+    let latency = Percentiles::of(tallies.iter().flat_map(|tally| tally.cycles_us.iter().copied()).collect());
+    values.extend([
+        ("p50_us", latency.p50),
+        ("p90_us", latency.p90),
+        ("p99_us", latency.p99),
+        ("max_us", latency.max),
+    ]);
+    if plan.workload == Workload::Contended {
+        let waits =
+            Percentiles::of(tallies.iter().flat_map(|tally| tally.waits_us.iter().copied()).collect());
+        let each = || tallies.iter().map(|tally| tally.cycles_us.len() as f64);
+        let (least, most) = (each().fold(f64::MAX, f64::min), each().fold(0.0, f64::max));
+        values.extend([
+            ("changes_per_second", changes as f64 / seconds),
+            ("wait_p50_us", waits.p50),
+            ("wait_p99_us", waits.p99),
+            ("wait_max_us", waits.max),
+            ("longest_to_median", waits.max / waits.p50.max(1.0)),
+            ("least_to_most", least / most.max(1.0)),
+        ]);
+    }
+    Ok(values)
+}
+
+/// Sleeps; a client that ends before its time has failed.
+async fn sleep_while_all_run(
+    clients: &mut JoinSet<Result<Tally, String>>,
+    time: Duration,
+) -> Result<(), String> {
+    tokio::select! {
+        () = tokio::time::sleep(time) => Ok(()),
+        Some(ended) = clients.join_next() => match ended {
+            Ok(Ok(_)) => Err("a client ended before its time".to_owned()),
+            Ok(Err(error)) => Err(error),
+            Err(error) => Err(format!("a client panicked: {error}")),
+        },
+    }
+}
+
+/// One client, until the time is over. Only what began and ended while it counts is counted.
+async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let names: Vec<(usize, String)> = match shared.workload {
+        Workload::Contended => vec![(0, "bench-contended".to_owned())],
+        Workload::Uncontended => (0..NAMES_EACH)
+            .map(|name| (number * NAMES_EACH + name, format!("bench-{number}-{name}")))
+            .collect(),
+        Workload::Renewals => vec![(number, format!("bench-renewed-{number}"))],
+    };
+    if shared.workload == Workload::Renewals {
+        let (lock, name) = &names[0];
+        let mut held = client.acquire(name).await?;
+        shared.referee.enter(*lock, number, C::token(&held));
+        while shared.phase.load(Ordering::Acquire) != OVER {
+            let counts = shared.phase.load(Ordering::Acquire) == COUNTING;
+            let began = Instant::now();
+            client.renew(&mut held).await?;
+            if counts && shared.phase.load(Ordering::Acquire) == COUNTING {
+                tally.cycles_us.push(micros(began.elapsed()));
+            }
+        }
+        shared.referee.leave(*lock, number);
+        client.release(held).await?;
+        return Ok(tally);
+    }
+    for (lock, name) in names.iter().cycle() {
+        let phase = shared.phase.load(Ordering::Acquire);
+        if phase == OVER {
+            break;
+        }
+        let began = Instant::now();
+        let held = client.acquire(name).await?;
+        let waited = began.elapsed();
+        shared.referee.enter(*lock, number, C::token(&held));
+        shared.referee.leave(*lock, number);
+        client.release(held).await?;
+        if phase == COUNTING && shared.phase.load(Ordering::Acquire) == COUNTING {
+            tally.cycles_us.push(micros(began.elapsed()));
+            tally.waits_us.push(micros(waited));
+        }
+    }
+    Ok(tally)
+}
