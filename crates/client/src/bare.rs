@@ -92,6 +92,24 @@ impl Unary {
         }
     }
 
+    /// Renews a lease.
+    pub async fn renew(&self, claim: &Claim) -> Result<Grant, Error> {
+        let asked = v1::RenewRequest {
+            lock: claim.lock.clone(),
+            owner_id: claim.owner_id.clone(),
+            lease_id: claim.lease_id.clone(),
+            fencing_token: crate::calls::token(claim.fencing_token),
+            ttl_ms: None,
+            metadata: None,
+        };
+        let sent_us = BootClock.now_us();
+        let (_, pipe) = self.grpc.pipe().await.map_err(|failed| self.error(failed, &claim.lock, false))?;
+        match self.grpc.locks(&pipe).renew(asked).await {
+            Ok(told) => Grant::told(told.into_inner(), sent_us),
+            Err(status) => Err(self.error(pipe.failed(&status), &claim.lock, true)),
+        }
+    }
+
     /// Appends to a file under a lease. It carries no request id: sent again, it is another append.
     pub async fn append(&self, claim: &Claim, name: &str, data: &[u8]) -> Result<Written, Error> {
         let asked = v1::AppendFileRequest {
