@@ -3,6 +3,7 @@
 
 mod leasehold;
 pub mod process;
+mod redis;
 
 use std::path::Path;
 
@@ -88,5 +89,10 @@ pub trait Peer {
 
 /// All systems, in the order of the tables.
 pub fn all() -> Vec<Box<dyn Peer>> {
-    vec![Box::new(leasehold::Leasehold::Durable), Box::new(leasehold::Leasehold::InMemory)]
+    vec![
+        Box::new(leasehold::Leasehold::Durable),
+        Box::new(leasehold::Leasehold::InMemory),
+        Box::new(redis::Redis::Memory),
+        Box::new(redis::Redis::Always),
+    ]
 }

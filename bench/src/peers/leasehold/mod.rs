@@ -1,6 +1,8 @@
 //! Leasehold itself: the program that was built beside the bench, durable as it is by default, and in memory for what the disk
 //! costs.
 
+mod grpc;
+mod http;
 mod stream;
 
 use std::path::Path;
@@ -42,8 +44,19 @@ impl Peer for Leasehold {
         };
         let served = Served::start(data).map_err(Skipped)?;
         let server = format!("http://{}", served.address);
-        let ways =
-            vec![Offered { name: "stream", way: Box::new(stream::Stream { server }), does: Workload::ALL }];
+        let mut ways = vec![Offered {
+            name: "stream",
+            way: Box::new(stream::Stream { server: server.clone() }),
+            does: Workload::ALL,
+        }];
+        if matches!(self, Leasehold::Durable) {
+            ways.push(Offered { name: "grpc", way: Box::new(grpc::Grpc { server }), does: Workload::ALL });
+        }
+        ways.push(Offered {
+            name: "http",
+            way: Box::new(http::Http { address: served.address }),
+            does: Workload::ALL,
+        });
         Ok(Running {
             process: served.process,
             version: version(&program, "--version").map_err(Skipped)?,
