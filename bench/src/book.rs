@@ -56,9 +56,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a run that is expected to take so long.
-    pub fn new(expected: Duration) -> Progress {
-        Progress { began: Instant::now(), expected, done: Duration::ZERO }
+    /// Of a run that begins now.
+    pub fn new() -> Progress {
+        Progress { began: Instant::now(), expected: Duration::ZERO, done: Duration::ZERO }
+    }
+
+    /// There is something to do that should take so long.
+    pub fn expect(&mut self, more: Duration) {
+        self.expected += more;
     }
 
     /// Something that was expected to take so long is done. What remains is reckoned by how long the rest has taken.
@@ -66,8 +71,8 @@ impl Progress {
         self.done += expected;
         let pace = self.began.elapsed().as_secs_f64() / self.done.as_secs_f64().max(0.1);
         let left = self.expected.saturating_sub(self.done).as_secs_f64() * pace;
-        let left = if left < 90.0 { format!("{left:3.0} s") } else { format!("{:3.0} min", left / 60.0) };
-        eprintln!("[{left} left] {what}");
+        let left = if left < 90.0 { format!("{left:.0} s") } else { format!("{:.0} min", left / 60.0) };
+        eprintln!("[{left:>6} left] {what}");
     }
 }
 

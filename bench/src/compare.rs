@@ -28,13 +28,15 @@ impl Scale {
     pub const FULL: Scale =
         Scale { quick: false, rounds: 3, warm: Duration::from_millis(700), time: Duration::from_secs(2) };
 
-    fn sizes(self, workload: Workload) -> &'static [usize] {
-        match (workload, self.quick) {
+    /// What is measured of a workload: each number of clients.
+    fn plans(self, workload: Workload) -> impl Iterator<Item = Plan> {
+        let sizes: &[usize] = match (workload, self.quick) {
             (Workload::Uncontended, _) => &[1, 16, 64, 256, 1024],
             (Workload::Contended, _) => &[16, 64],
             (Workload::Renewals, true) => &[256],
             (Workload::Renewals, false) => &[1, 64, 256, 1024],
-        }
+        };
+        sizes.iter().map(move |&clients| Plan { workload, clients, warm: self.warm, time: self.time })
     }
 }
 
@@ -77,12 +79,21 @@ pub fn run(
                 Err(Skipped(why)) => eprintln!("{} is skipped: {why}", peer.title()),
             }
         }
-        for &workload in Workload::ALL.iter().filter(|workload| wanted(workload.name())) {
-            for &clients in scale.sizes(workload) {
-                let plan = Plan { workload, clients, warm: scale.warm, time: scale.time };
-                for (system, running) in &running {
-                    one_system(scale, plan, system, running, book, progress)?;
-                }
+        let plans: Vec<Plan> = Workload::ALL
+            .iter()
+            .filter(|workload| wanted(workload.name()))
+            .flat_map(|&workload| scale.plans(workload))
+            .collect();
+        if round == 0 {
+            let ways = running.iter().flat_map(|(_, running)| &running.ways);
+            let does: usize =
+                ways.map(|way| plans.iter().filter(|plan| way.does.contains(&plan.workload)).count()).sum();
+            let times = u32::try_from(does * scale.rounds).unwrap_or(u32::MAX);
+            progress.expect((scale.warm + scale.time).saturating_mul(times));
+        }
+        for plan in plans {
+            for (system, running) in &running {
+                one_system(plan, system, running, book, progress)?;
             }
         }
     }
@@ -91,7 +102,6 @@ pub fn run(
 
 /// Every way of one system at one size.
 fn one_system(
-    scale: Scale,
     plan: Plan,
     system: &'static str,
     running: &Running,
@@ -107,7 +117,7 @@ fn one_system(
         let values = measured.map_err(|error| format!("{what}: {error}"))?;
         let per_second = values.get("per_second").copied().unwrap_or_default();
         let p50_ms = values.get("p50_us").copied().unwrap_or_default() / 1e3;
-        progress.done(scale.warm + scale.time, &format!("{what}: {per_second:.0}/s, p50 {p50_ms:.2} ms"));
+        progress.done(plan.warm + plan.time, &format!("{what}: {per_second:.0}/s, p50 {p50_ms:.2} ms"));
         book.record(Key { workload, system, way: offered.name, size: clients }, values);
     }
     Ok(())

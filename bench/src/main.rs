@@ -5,42 +5,74 @@
 //! scripts/bench [--quick]
 //! ```
 
-// The seam is here before all who use it are.
-#![allow(dead_code)]
-
 mod alone;
 mod book;
 mod compare;
 mod drive;
 mod http;
+mod machine;
 mod peers;
 mod referee;
+mod report;
 mod samples;
 mod served;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crate::book::{Book, Progress};
 use crate::compare::Scale;
+use crate::report::{FIGURES, Taken};
 
-const USAGE: &str = "usage: leasehold-bench [--quick] [--only WORKLOAD]...";
+const USAGE: &str = "\
+usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--out FOLDER]
+       leasehold-bench --render FOLDER
+  --quick          a look of two minutes; written to target/benchmarks unless --out says otherwise
+  --only WORKLOAD  only this: uncontended, contended, renewals, or a measurement of Leasehold alone
+  --system NAME    only this system; may be the beginning of a name
+  --out FOLDER     where figures, tables and plots go; docs/benchmarks by default
+  --render FOLDER  measures nothing: makes tables and plots again out of the figures there";
 
-fn main() -> ExitCode {
-    let mut scale = Scale::FULL;
-    let mut only: Vec<String> = Vec::new();
+/// What was asked for.
+#[derive(Default)]
+struct Asked {
+    quick: bool,
+    only: Vec<String>,
+    systems: Vec<String>,
+    out: Option<PathBuf>,
+    render: Option<PathBuf>,
+}
+
+fn asked() -> Option<Asked> {
+    let mut asked = Asked::default();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        match (argument.as_str(), argument == "--only") {
-            ("--quick", _) => scale = Scale::QUICK,
-            (_, true) => only.extend(arguments.next()),
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(64);
-            }
+        match argument.as_str() {
+            "--quick" => asked.quick = true,
+            "--only" => asked.only.push(arguments.next()?),
+            "--system" => asked.systems.push(arguments.next()?),
+            "--out" => asked.out = Some(arguments.next()?.into()),
+            "--render" => asked.render = Some(arguments.next()?.into()),
+            _ => return None,
         }
     }
-    match run(scale, &only) {
+    Some(asked)
+}
+
+fn main() -> ExitCode {
+    let Some(asked) = asked() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(64);
+    };
+    let done = match &asked.render {
+        Some(folder) => Taken::read(&folder.join(FIGURES)).and_then(|taken| finish(&taken, folder)),
+        None => {
+            let usual = if asked.quick { "target/benchmarks" } else { "docs/benchmarks" };
+            let folder = asked.out.as_deref().unwrap_or(Path::new(usual));
+            measure(&asked).and_then(|taken| finish(&taken, folder))
+        }
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("{problem}");
@@ -49,20 +81,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(scale: Scale, only: &[String]) -> Result<(), String> {
-    let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+fn measure(asked: &Asked) -> Result<Taken, String> {
+    let scale = if asked.quick { Scale::QUICK } else { Scale::FULL };
+    let wanted = |name: &str| asked.only.is_empty() || asked.only.iter().any(|only| only == name);
+    let parts: Vec<_> = alone::PARTS.iter().filter(|part| wanted(part.name)).collect();
+    let rounds = |part: &alone::Part| if scale.quick { 1 } else { part.rounds };
+    let mut progress = Progress::new();
+    for part in &parts {
+        let times = u32::try_from(rounds(part)).unwrap_or(u32::MAX);
+        progress.expect(part.expected[usize::from(scale.quick)] * times);
+    }
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let machine = machine::facts(folder.path())?;
+    let mut peers = peers::all();
+    if !asked.systems.is_empty() {
+        peers.retain(|peer| asked.systems.iter().any(|wanted| peer.name().starts_with(&**wanted)));
+    }
     let mut book = Book::default();
-    let mut progress = Progress::new(Duration::from_secs(60));
-    compare::run(scale, &peers::all(), &wanted, &mut book, &mut progress)?;
-    for part in alone::PARTS.iter().filter(|part| wanted(part.name)) {
-        let expected = part.expected[usize::from(scale.quick)];
-        for _ in 0..if scale.quick { 1 } else { part.rounds } {
+    let met = compare::run(scale, &peers, &wanted, &mut book, &mut progress)?;
+    for part in parts {
+        for _ in 0..rounds(part) {
             (part.run)(scale, &mut book).map_err(|error| format!("{}: {error}", part.name))?;
-            progress.done(expected, part.name);
+            progress.done(part.expected[usize::from(scale.quick)], part.name);
         }
     }
-    for (key, _) in book.figures() {
-        println!("{key:?} {:?}", book.value(key, "per_second"));
-    }
+    Ok(Taken { quick: scale.quick, machine, met, book })
+}
+
+/// Writes everything down, and says how the goals stand.
+fn finish(taken: &Taken, folder: &Path) -> Result<(), String> {
+    taken.write(folder)?;
+    println!("{}", taken.goals());
+    println!("All figures are in {}.", folder.join("README.md").display());
     Ok(())
 }

@@ -1,0 +1,105 @@
+//! The machine that everything is measured on: what it is, and how long its disk takes to make a write durable.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::samples::{Percentiles, micros};
+
+/// The room of the file that the disk alone is measured with, as large as a segment of the journal may be.
+const ROOM_BYTES: u64 = 64 << 20;
+
+/// What is known of the machine, by name, for the report.
+pub fn facts(folder: &Path) -> Result<Vec<(String, String)>, String> {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let field = |text: &str, name: &str, split: char| {
+        let mut pairs = text.lines().filter_map(|line| line.split_once(split));
+        let found = pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned());
+        found.unwrap_or_else(|| "unknown".to_owned())
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let memory_kib = field(&read("/proc/meminfo"), "MemTotal", ':');
+    let memory_kib: f64 =
+        memory_kib.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or_default();
+    let (device, system) = filesystem(&read("/proc/mounts"), folder);
+    if system == "tmpfs" {
+        return Err(format!(
+            "{} is kept in memory, where nothing is durable: set TMPDIR to a folder on a disk",
+            folder.display()
+        ));
+    }
+    let disk = disk_alone(folder, 256, Duration::from_secs(1))?;
+    let distribution = field(&read("/etc/os-release"), "PRETTY_NAME", '=');
+    Ok([
+        ("taken", date()),
+        ("system", distribution.trim_matches('"').to_owned()),
+        ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
+        ("processor", field(&read("/proc/cpuinfo"), "model name", ':')),
+        ("cores", format!("{cores}, shared by servers and clients")),
+        ("memory", format!("{:.0} GiB", memory_kib / 1048576.0)),
+        ("file system", format!("{system} on {device}")),
+        (
+            "a write of 256 bytes and its sync, alone, in a file whose room was written before",
+            format!("{:.0} µs (p50), {:.0} µs (p99)", disk.p50, disk.p99),
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec())
+}
+
+fn date() -> String {
+    let asked = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output();
+    asked.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// The device and the kind of file system that a folder is on: of all mounts above it, the nearest, and of those the last.
+fn filesystem(mounts: &str, folder: &Path) -> (String, String) {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (device, point, kind) = (words.next()?, words.next()?, words.next()?);
+        folder.starts_with(point).then(|| (point.len(), device.to_owned(), kind.to_owned()))
+    });
+    let nearest = mounts.max_by_key(|(depth, ..)| *depth);
+    nearest.map_or_else(|| ("unknown".into(), "unknown".into()), |(_, device, kind)| (device, kind))
+}
+
+/// How long one thread takes to write and sync a record, in microseconds, into a file whose room was written before: no service
+/// can make a single write durable faster on this disk.
+pub fn disk_alone(folder: &Path, record_bytes: usize, time: Duration) -> Result<Percentiles, String> {
+    let measure = || -> std::io::Result<Percentiles> {
+        let file = File::create(folder.join("alone"))?;
+        let (zeros, record) = (vec![0; 1 << 20], vec![7; record_bytes]);
+        for at in (0..ROOM_BYTES).step_by(zeros.len()) {
+            file.write_all_at(&zeros, at)?;
+        }
+        file.sync_all()?;
+        let (began, mut at, mut samples) = (Instant::now(), 0, Vec::new());
+        while began.elapsed() < time {
+            let begun = Instant::now();
+            file.write_all_at(&record, at)?;
+            file.sync_data()?;
+            samples.push(micros(begun.elapsed()));
+            at = (at + record_bytes as u64) % (ROOM_BYTES - record_bytes as u64);
+        }
+        std::fs::remove_file(folder.join("alone"))?;
+        Ok(Percentiles::of(samples))
+    };
+    measure().map_err(|error| format!("cannot write in {}: {error}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_on_the_nearest_mount() {
+        let mounts =
+            "/dev/a / ext4 rw 0 0\nproc /proc proc rw 0 0\n/dev/b /var xfs rw 0 0\n/dev/c /var xfs2 rw 0 0\n";
+        let on = |folder: &str| filesystem(mounts, Path::new(folder));
+        assert_eq!(on("/var/lib/x"), ("/dev/c".to_owned(), "xfs2".to_owned()));
+        assert_eq!(on("/various"), ("/dev/a".to_owned(), "ext4".to_owned()));
+        assert_eq!(filesystem("", Path::new("/")).1, "unknown");
+    }
+}

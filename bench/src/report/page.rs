@@ -1,0 +1,283 @@
+//! A run as a page of Markdown: goals, the machine, the systems, and a table for everything that was measured.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::plots::Plot;
+use super::units::{heading, number, show};
+use super::{FIGURES, Taken};
+use crate::book::Key;
+use crate::compare::Met;
+use crate::peers::Skipped;
+
+/// What is said of a workload.
+struct Section {
+    workload: &'static str,
+    title: &'static str,
+    about: &'static str,
+    /// What the sizes count.
+    sizes: &'static str,
+}
+
+/// In the order of the page; workloads without a section follow with their bare tables.
+const SECTIONS: &[Section] = &[
+    Section {
+        workload: "uncontended",
+        title: "Uncontended: acquire and release of names that nobody else wants",
+        about: "Each client takes and gives back eight names of its own in turn, as fast as it can. A cycle is both calls.",
+        sizes: "clients",
+    },
+    Section {
+        workload: "contended",
+        title: "Contended: one lock that all want",
+        about: "Each client waits for the lock, gives it back at once, and asks again. Only true changes of holder count, not a \
+                holder that gets it once more. `longest to median` is of waits; `least to most` compares how often the unluckiest \
+                client had the lock with the luckiest. Leasehold, etcd and ZooKeeper have a line to stand in; with Redis clients \
+                try again after a random pause of up to 10 ms.",
+        sizes: "clients",
+    },
+    Section {
+        workload: "renewals",
+        title: "Renewals",
+        about: "Each client keeps one lease of its own alive, as fast as it can.",
+        sizes: "clients",
+    },
+    Section { workload: "held", title: "Many locks held", about: "", sizes: "locks" },
+    Section {
+        workload: "refusals",
+        title: "Attempts on a held lock",
+        about: "What is refused is not written to the disk: the few commits are those of the horizon, about one a second.",
+        sizes: "attempts",
+    },
+    Section {
+        workload: "files",
+        title: "Appends of 1 KiB to fenced files",
+        about: "Each writer to a file of its own, all together to one file under one lease, and all to one file in turns (acquire, \
+                append, release); beside a server in memory, and beside a disk on which a file is written and synced record by record.",
+        sizes: "writers",
+    },
+    Section {
+        workload: "churn",
+        title: "Endless acquire and release pairs",
+        about: "On the engine and the file journal, 1,024 requests a turn, without the network.",
+        sizes: "pairs",
+    },
+];
+
+/// Values that make the wide tables of a comparison, in this order; others are shown in the order of their names.
+const FIRST: &[&str] = &[
+    "changes_per_second",
+    "per_second",
+    "p50_us",
+    "p90_us",
+    "p99_us",
+    "max_us",
+    "wait_p50_us",
+    "wait_p99_us",
+    "wait_max_us",
+    "longest_to_median",
+    "least_to_most",
+    "server_cpu_us",
+    "client_cpu_us",
+];
+
+/// The page.
+pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
+    let mut text = String::from("# Measured side by side\n\n");
+    let _ = write!(
+        text,
+        "Written by `scripts/bench` out of [{FIGURES}]({FIGURES}); run it to get the same page for your machine. \
+         Everything was taken in one run on one machine, {}; clients share its cores with the server. So the ratios mean \
+         something, and the absolute figures describe that machine on that day. How it is measured is told in `bench/README.md`.\n\n",
+        if taken.quick {
+            "once and for a moment each, **as a quick look**"
+        } else {
+            "interleaved and three times; shown is the median of each value"
+        },
+    );
+    let _ = write!(text, "## Goals\n\n{}\n", taken.goals());
+    text.push_str(
+        "Ratios are of rates, or of times where lower is better. Of other systems the better of their clients counts.\n\n",
+    );
+    machine(&mut text, taken);
+    let workloads: Vec<&'static str> = workloads(taken);
+    for workload in workloads {
+        let section = SECTIONS.iter().find(|section| section.workload == workload);
+        let _ = write!(text, "## {}\n\n", section.map_or(workload, |section| section.title));
+        if let Some(about) = section.map(|section| section.about).filter(|about| !about.is_empty()) {
+            let _ = write!(text, "{about}\n\n");
+        }
+        for plot in plots.iter().filter(|plot| plot.workload == workload) {
+            let _ = write!(text, "![{}]({})\n\n", plot.title, plot.file);
+        }
+        tables(&mut text, taken, workload, section.map_or("size", |section| section.sizes));
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// Those of the sections, then all others.
+fn workloads(taken: &Taken) -> Vec<&'static str> {
+    let mut all: Vec<&'static str> = Vec::new();
+    for (key, _) in taken.book.figures() {
+        if !all.contains(&key.workload) {
+            all.push(key.workload);
+        }
+    }
+    let place = |workload: &&str| SECTIONS.iter().position(|section| section.workload == *workload);
+    all.sort_by_key(|workload| place(workload).unwrap_or(usize::MAX));
+    all
+}
+
+fn machine(text: &mut String, taken: &Taken) {
+    text.push_str("## The machine and the systems\n\n| | |\n| --- | --- |\n");
+    for (name, value) in &taken.machine {
+        let _ = writeln!(text, "| {name} | {value} |");
+    }
+    text.push_str("\n| system | version | started with |\n| --- | --- | --- |\n");
+    for Met { title, what, .. } in &taken.met {
+        let _ = match what {
+            Ok((version, settings)) => {
+                let settings: Vec<String> = settings.iter().map(|line| format!("`{line}`")).collect();
+                writeln!(text, "| {title} | {version} | {} |", settings.join("<br>"))
+            }
+            Err(Skipped(why)) => {
+                let why = why.lines().next().unwrap_or_default();
+                writeln!(text, "| {title} | skipped: {why} | |")
+            }
+        };
+    }
+    text.push('\n');
+}
+
+/// A table of rates over all sizes if several systems are compared, and one of all values for each size; or one of everything.
+fn tables(text: &mut String, taken: &Taken, workload: &str, sizes: &str) {
+    let keys: Vec<&Key> =
+        taken.book.figures().map(|(key, _)| key).filter(|key| key.workload == workload).collect();
+    let all_sizes: BTreeSet<usize> = keys.iter().map(|key| key.size).collect();
+    let systems: BTreeSet<&str> = keys.iter().map(|key| key.system).collect();
+    let subject = |key: &Key| label(taken, key);
+    if systems.len() == 1 {
+        let rows: Vec<(String, &Key)> =
+            keys.iter().map(|key| (format!("{} | {}", thousands(key.size), key.way), *key)).collect();
+        return values_table(text, taken, &format!("{sizes} | way"), "---: | ---", &rows);
+    }
+    let rate = if workload == "contended" { "changes_per_second" } else { "per_second" };
+    let _ = write!(text, "{}, by {sizes}:\n\n| |", heading(rate));
+    all_sizes.iter().for_each(|size| {
+        let _ = write!(text, " {} |", thousands(*size));
+    });
+    let _ = writeln!(text, "\n| --- |{}", " ---: |".repeat(all_sizes.len()));
+    let mut seen = BTreeSet::new();
+    for key in &keys {
+        if !seen.insert((key.system, key.way)) {
+            continue;
+        }
+        let _ = write!(text, "| {} |", subject(key));
+        for &size in &all_sizes {
+            let value = taken.book.value(&Key { size, ..(*key).clone() }, rate);
+            let _ = write!(text, " {} |", value.map_or_else(|| "–".to_owned(), number));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    for &size in &all_sizes {
+        let _ = write!(text, "{} {}:\n\n", thousands(size), if size == 1 { "client alone" } else { sizes });
+        let of_size = keys.iter().filter(|key| key.size == size);
+        let rows: Vec<(String, &Key)> = of_size.map(|key| (subject(key), *key)).collect();
+        values_table(text, taken, "", "---", &rows);
+    }
+}
+
+/// All values of these figures, one row each.
+fn values_table(text: &mut String, taken: &Taken, first: &str, align: &str, rows: &[(String, &Key)]) {
+    let values = |key: &Key| taken.book.figures().find(|(other, _)| *other == key).map(|(_, rounds)| rounds);
+    let names: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|(_, key)| values(key)?.first())
+        .flat_map(|values| values.keys().copied())
+        .collect();
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by_key(|name| FIRST.iter().position(|first| first == name).unwrap_or(usize::MAX));
+    let headings: Vec<String> = names.iter().map(|name| heading(name)).collect();
+    let _ = writeln!(text, "| {first} | {} |", headings.join(" | "));
+    let _ = writeln!(text, "| {align} |{}", " ---: |".repeat(names.len()));
+    for (label, key) in rows {
+        let cells = names.iter().map(|name| {
+            taken.book.value(key, name).map_or_else(|| "–".to_owned(), |value| show(name, value))
+        });
+        let _ = writeln!(text, "| {label} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+    text.push('\n');
+}
+
+fn thousands(size: usize) -> String {
+    let digits = size.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A system and its way, for a row or a line.
+pub fn label(taken: &Taken, key: &Key) -> String {
+    let title = taken.met.iter().find(|met| met.name == key.system).map_or(key.system, |met| met.title);
+    let way = match key.way {
+        "connections" => "a connection each",
+        "pipeline" => "one pipeline",
+        "grpc" => "unary gRPC",
+        "http" => "HTTP/JSON",
+        other => other,
+    };
+    if way.is_empty() { title.to_owned() } else { format!("{title}: {way}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::Book;
+    use crate::drive::Values;
+
+    #[test]
+    fn a_page_has_every_figure_and_names_what_was_skipped() {
+        let mut book = Book::default();
+        for (system, way, size, rate) in [
+            ("leasehold", "stream", 1, 1000.0),
+            ("leasehold", "stream", 64, 64_000.0),
+            ("redis", "pipeline", 64, 7.0),
+        ] {
+            let key = Key { workload: "uncontended", system, way, size };
+            book.record(key, Values::from([("per_second", rate), ("p50_us", 1500.0)]));
+        }
+        let key = Key { workload: "held", system: "leasehold", way: "stream", size: 1_000_000 };
+        book.record(key, Values::from([("memory_each_bytes", 250.0)]));
+        let met = |name, what| Met { name, title: name, what };
+        let taken = Taken {
+            quick: false,
+            machine: vec![("cores".to_owned(), "2".to_owned())],
+            met: vec![
+                met("leasehold", Ok(("1.0".to_owned(), vec!["serve".to_owned()]))),
+                met("etcd", Err(Skipped("it is not installed".to_owned()))),
+            ],
+            book,
+        };
+        let page = markdown(&taken, &[]);
+        for line in [
+            "| cores | 2 |",
+            "| leasehold | 1.0 | `serve` |",
+            "| etcd | skipped: it is not installed | |",
+            "| leasehold: stream | 1,000 | 64,000 |",
+            "| redis: one pipeline | – | 7 |",
+            "| leasehold: stream | 64,000 | 1.50 ms |",
+            "| locks | way | memory each |",
+            "| 1,000,000 | stream | 250 bytes |",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+    }
+}
