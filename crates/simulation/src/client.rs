@@ -255,6 +255,7 @@ impl Client {
     /// An answer comes.
     pub fn hear(&mut self, world: &mut World, network: &mut Network, id: CallId, outcome: Outcome) {
         let Some(call) = network.take(id) else { return };
+        world.record.heard(id, &outcome, world.now_us);
         world.tell(&self.name, || format!("call {id} is answered: {}", describe_outcome(&outcome)));
         let sent_us = call.sent_local_us;
         self.takes_note(&call, &outcome);

@@ -25,6 +25,8 @@ pub mod invariants;
 
 mod register;
 
+mod record;
+
 mod world;
 
 mod disk;

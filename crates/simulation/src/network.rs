@@ -127,6 +127,7 @@ impl Network {
     ) -> CallId {
         self.last += 1;
         let id = self.last;
+        world.record.sent(id, call.client, &command, world.now_us);
         let mut way_us = way_us(world);
         let from = call.client;
         let stream = call.on_stream.map(|(connection, _)| (call.client, connection));

@@ -1,6 +1,8 @@
 //! One seed, one run: a time of faults in which nothing may ever be wrong, then a time without, in which everything must
 //! come to a good end.
 
+use leasehold_history::History;
+
 use crate::client::{Alarm, Client};
 use crate::cuts::Cuts;
 use crate::faults::{FaultKind, Tally};
@@ -38,6 +40,8 @@ pub struct Outcome {
     pub ended_us: u64,
     /// The story, if it was wanted.
     pub trace: String,
+    /// What clients asked and heard, if it was wanted.
+    pub history: History,
 }
 
 /// Which run is wanted.
@@ -49,6 +53,8 @@ pub struct Order {
     pub cuts: Cuts,
     /// Whether its story is wanted.
     pub trace: bool,
+    /// Whether the history of what clients asked and heard is wanted.
+    pub history: bool,
     /// The one invariant that is heeded, if not all are: whatever else is wrong, it must see for itself.
     pub heeds: Option<&'static str>,
 }
@@ -79,7 +85,13 @@ pub fn carry_out(order: &Order) -> Outcome {
     let mut tally = std::mem::take(&mut run.world.tally);
     let ended_us = run.world.now_us;
     tally.simulated_us = ended_us;
-    Outcome { tally, violation: run.world.violation.take(), ended_us, trace: run.world.trace.into_text() }
+    Outcome {
+        tally,
+        violation: run.world.violation.take(),
+        ended_us,
+        trace: run.world.trace.into_text(),
+        history: run.world.record.into_history(),
+    }
 }
 
 /// A run under way.

@@ -167,7 +167,13 @@ mod tests {
             && !disasters.contains(&2)
             && !without.contains("lost_reply");
         let violation = fails.then(|| Violation::new("progress", "it fails"));
-        Outcome { tally: Tally::default(), violation, ended_us: 5_000_000, trace: String::new() }
+        Outcome {
+            tally: Tally::default(),
+            violation,
+            ended_us: 5_000_000,
+            trace: String::new(),
+            history: Default::default(),
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::invariants::{Violation, Watch};
 use crate::network::{CallId, Partition};
 use crate::plan::{Disaster, Plan, Weather};
 use crate::random::{Random, Sources};
+use crate::record::Record;
 use crate::register::{Errand, Register};
 use crate::run::Order;
 use crate::stream::Mark;
@@ -134,6 +135,8 @@ pub struct World {
     pub registers: bool,
     /// The story.
     pub trace: Trace,
+    /// What clients asked and heard, if it is wanted.
+    pub record: Record,
     /// What took effect.
     pub tally: Tally,
     /// The invariants.
@@ -166,6 +169,7 @@ impl World {
             register: Register::default(),
             registers: plan.register,
             trace: Trace::new(order.trace),
+            record: Record::new(order.history),
             tally: Tally::default(),
             watch: Watch::heeding(order.heeds),
             weather: plan.weather.clone(),

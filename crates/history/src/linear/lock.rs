@@ -167,7 +167,10 @@ fn deeds(operations: &[Operation], grants: &Grants) -> (Vec<Wanted>, Vec<(Deed, 
         let (deed, span) = match (op.kind, op.outcome) {
             (Kind::Release, Outcome::Done | Outcome::Unknown) => {
                 let span = if op.outcome == Outcome::Done { answered } else { open };
-                (Deed::Released { request, repeated: grants.all[request].releases > 1 }, span)
+                // Who gives back what is gone already by its own doing, or was taken back, is told the same.
+                let grant = &grants.all[request];
+                let repeated = grant.releases > 1 || grant.broken_us < u64::MAX;
+                (Deed::Released { request, repeated }, span)
             }
             (Kind::Renew, Outcome::Done) => (Deed::There { request }, answered),
             (Kind::Renew | Kind::Release, Outcome::Lost) | (Kind::Ended, _) => {

@@ -500,6 +500,23 @@ fn a_release_of_which_nobody_knows_explains_a_grant_but_not_two_holders() {
 }
 
 #[test]
+fn a_release_of_what_was_taken_back_is_told_the_same() {
+    accepted(
+        "w1 acquire a 0..10 done token=1 ttl=1000 id=r
+         w1 cancel a 20..30 done id=r
+         w2 acquire a 40..50 done token=2
+         w1 release a 60..70 done token=1",
+    );
+    refused(
+        "linearizable",
+        &["w1#2"],
+        "w1 acquire a 0..10 done token=1 ttl=20
+         w2 acquire a 40..50 done token=2
+         w1 release a 60..70 done token=1",
+    );
+}
+
+#[test]
 fn too_many_orders_are_admitted_and_not_called_clean() {
     let mut story = String::new();
     for n in 0..40 {
