@@ -64,6 +64,10 @@ mod tests {
     #[test]
     fn wrong_clocks_are_doubted() {
         assert_eq!(doubt(0, None), Some(Doubt::TooEarly));
+        // The first millisecond of 2025, and the last of 2079.
+        assert_eq!(doubt(1_735_689_599_999, None), Some(Doubt::TooEarly));
+        assert_eq!(doubt(1_735_689_600_000, None), None);
+        assert_eq!(doubt(3_471_292_799_999, None), None);
         assert_eq!(doubt(WALL_MS_MAX, None), Some(Doubt::TooLate));
         assert_eq!(doubt(NOW, None), None);
         assert_eq!(doubt(NOW, Some(NOW + 1)), None);

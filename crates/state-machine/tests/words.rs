@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_state_machine::file::FileName;
+use leasehold_state_machine::event::{CancelFound, Departure, Release};
+use leasehold_state_machine::file::{FileBytes, FileName};
+use leasehold_state_machine::ids::{LeaseId, Secret, SessionId};
 use leasehold_state_machine::invalid::Invalid;
 use leasehold_state_machine::limits::Limits;
 use leasehold_state_machine::resource::Resource;
@@ -118,6 +120,48 @@ fn ids_are_1_to_128_visible_ascii_characters() {
         refused(ClientId::parse(text), "client_id");
     }
     assert_eq!(RequestId::Numbered(ClientId::parse("c").unwrap(), 17).text(), "c 17");
+}
+
+#[test]
+fn lease_and_session_ids_come_back_as_they_were_given_out() {
+    let secret = Secret([1, u64::MAX]);
+    let lease = LeaseId { slot: 17, secret };
+    let sessions = [SessionId::Opened { slot: 3, secret }, SessionId::Own(lease)];
+    assert_eq!(LeaseId::parse(&lease.text()), Ok(lease));
+    for session in sessions {
+        assert_eq!(SessionId::parse(&session.text()), Ok(session));
+        assert_eq!(format!("{session:?}").matches('…').count(), 1, "secrets are not shown");
+    }
+    // What is not of our making is nobody's, if it is not longer than ours can be.
+    for text in ["x", &lease.text()[1..], &long(64)] {
+        assert_ne!(LeaseId::parse(text).unwrap().slot, 17);
+        assert!(!sessions.contains(&SessionId::parse(text).unwrap()));
+    }
+    for text in ["", &long(65)] {
+        assert!(refused(LeaseId::parse(text), "lease_id").contains("1 to 64"));
+        refused(SessionId::parse(text), "session_id");
+    }
+}
+
+#[test]
+fn what_is_told_of_an_end_are_words_of_the_contract() {
+    let departures = [Departure::Timeout, Departure::Cancelled, Departure::Session, Departure::Gone];
+    assert_eq!(departures.map(Departure::text), ["timeout", "cancelled", "session", "gone"]);
+    let releases = [Release::Holder, Release::Cancelled, Release::Closed, Release::Gone, Release::Broken]
+        .map(Release::text);
+    assert_eq!(releases, ["released", "cancelled", "closed", "gone", "broken"]);
+    let found = [CancelFound::Waiting, CancelFound::Released, CancelFound::Unknown].map(CancelFound::text);
+    assert_eq!(found, ["waiting", "released", "unknown"]);
+}
+
+#[test]
+fn bytes_know_their_number_and_keep_quiet() {
+    for length in [0, 3] {
+        let bytes = FileBytes::new(vec![65; length]);
+        assert_eq!((bytes.len(), bytes.is_empty()), (length as u64, length == 0));
+        let shown = format!("{bytes:?}");
+        assert!(shown.contains(&length.to_string()) && !shown.contains("65"), "{shown}");
+    }
 }
 
 #[test]
