@@ -36,6 +36,16 @@ impl Book {
         self.figures.entry(key).or_default().push(values);
     }
 
+    /// Takes in all figures of workloads that this has none of.
+    pub fn keep(&mut self, before: &Book) {
+        let measured: Vec<&str> = self.order.iter().map(|key| key.workload).collect();
+        for (key, rounds) in before.figures().filter(|(key, _)| !measured.contains(&key.workload)) {
+            for values in rounds {
+                self.record(key.clone(), values.clone());
+            }
+        }
+    }
+
     /// Everything, in order.
     pub fn figures(&self) -> impl Iterator<Item = (&Key, &[Values])> {
         self.order.iter().filter_map(|key| Some((key, &**self.figures.get(key)?)))
@@ -92,5 +102,17 @@ mod tests {
         assert_eq!(book.value(&key(64), "p50_us"), None);
         assert_eq!(book.value(&key(16), "per_second"), None);
         assert_eq!(book.figures().map(|(key, _)| key.size).collect::<Vec<_>>(), [64, 1]);
+    }
+
+    #[test]
+    fn other_workloads_are_kept() {
+        let key = |workload| Key { workload, system: "leasehold", way: "stream", size: 1 };
+        let (mut old, mut new) = (Book::default(), Book::default());
+        old.record(key("churn"), Values::from([("per_second", 1.0)]));
+        old.record(key("held"), Values::from([("per_second", 1.0)]));
+        new.record(key("held"), Values::from([("per_second", 2.0)]));
+        new.keep(&old);
+        assert_eq!(new.value(&key("held"), "per_second"), Some(2.0));
+        assert_eq!(new.value(&key("churn"), "per_second"), Some(1.0));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::book::{Book, Key, Progress};
 use crate::drive::{Plan, Workload};
 use crate::peers::{Peer, Running, Skipped};
+use crate::report::show;
 
 /// How long and how often everything is measured.
 #[derive(Clone, Copy, Debug)]
@@ -115,9 +116,10 @@ fn one_system(
         let (workload, clients) = (plan.workload.name(), plan.clients);
         let what = format!("{workload}, {clients} clients, {system} {}", offered.name);
         let values = measured.map_err(|error| format!("{what}: {error}"))?;
-        let per_second = values.get("per_second").copied().unwrap_or_default();
-        let p50_ms = values.get("p50_us").copied().unwrap_or_default() / 1e3;
-        progress.done(plan.warm + plan.time, &format!("{what}: {per_second:.0}/s, p50 {p50_ms:.2} ms"));
+        let told = |name: &str| values.get(name).map(|value| show(name, *value));
+        let rate = told("changes_per_second").or_else(|| told("per_second")).unwrap_or_default();
+        let p50 = told("p50_us").map(|p50| format!(", p50 {p50}")).unwrap_or_default();
+        progress.done(plan.warm + plan.time, &format!("{what}: {rate}/s{p50}"));
         book.record(Key { workload, system, way: offered.name, size: clients }, values);
     }
     Ok(())

@@ -191,7 +191,8 @@ async fn sleep_while_all_run(
     }
 }
 
-/// One client, until the time is over. Only what began and ended while it counts is counted.
+/// One client, until the time is over. What ends while it counts is counted, whenever it began: else whoever is
+/// slow would look slower still.
 async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let names: Vec<(usize, String)> = match shared.workload {
@@ -206,10 +207,9 @@ async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -
         let mut held = client.acquire(name).await?;
         shared.referee.enter(*lock, number, C::token(&held));
         while shared.phase.load(Ordering::Acquire) != OVER {
-            let counts = shared.phase.load(Ordering::Acquire) == COUNTING;
             let began = Instant::now();
             client.renew(&mut held).await?;
-            if counts && shared.phase.load(Ordering::Acquire) == COUNTING {
+            if shared.phase.load(Ordering::Acquire) == COUNTING {
                 tally.cycles_us.push(micros(began.elapsed()));
             }
         }
@@ -218,8 +218,7 @@ async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -
         return Ok(tally);
     }
     for (lock, name) in names.iter().cycle() {
-        let phase = shared.phase.load(Ordering::Acquire);
-        if phase == OVER {
+        if shared.phase.load(Ordering::Acquire) == OVER {
             break;
         }
         let began = Instant::now();
@@ -228,7 +227,7 @@ async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -
         shared.referee.enter(*lock, number, C::token(&held));
         shared.referee.leave(*lock, number);
         client.release(held).await?;
-        if phase == COUNTING && shared.phase.load(Ordering::Acquire) == COUNTING {
+        if shared.phase.load(Ordering::Acquire) == COUNTING {
             tally.cycles_us.push(micros(began.elapsed()));
             tally.waits_us.push(micros(waited));
         }

@@ -25,12 +25,13 @@ use crate::compare::Scale;
 use crate::report::{FIGURES, Taken};
 
 const USAGE: &str = "\
-usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--out FOLDER]
+usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--out FOLDER [--keep]]
        leasehold-bench --render FOLDER
   --quick          a look of two minutes; written to target/benchmarks unless --out says otherwise
   --only WORKLOAD  only this: uncontended, contended, renewals, or a measurement of Leasehold alone
   --system NAME    only this system; may be the beginning of a name
   --out FOLDER     where figures, tables and plots go; docs/benchmarks by default
+  --keep           keeps figures of other workloads that are there already
   --render FOLDER  measures nothing: makes tables and plots again out of the figures there";
 
 /// What was asked for.
@@ -40,6 +41,7 @@ struct Asked {
     only: Vec<String>,
     systems: Vec<String>,
     out: Option<PathBuf>,
+    keep: bool,
     render: Option<PathBuf>,
 }
 
@@ -52,6 +54,7 @@ fn asked() -> Option<Asked> {
             "--only" => asked.only.push(arguments.next()?),
             "--system" => asked.systems.push(arguments.next()?),
             "--out" => asked.out = Some(arguments.next()?.into()),
+            "--keep" => asked.keep = true,
             "--render" => asked.render = Some(arguments.next()?.into()),
             _ => return None,
         }
@@ -69,7 +72,12 @@ fn main() -> ExitCode {
         None => {
             let usual = if asked.quick { "target/benchmarks" } else { "docs/benchmarks" };
             let folder = asked.out.as_deref().unwrap_or(Path::new(usual));
-            measure(&asked).and_then(|taken| finish(&taken, folder))
+            measure(&asked).and_then(|mut taken| {
+                if asked.keep {
+                    taken.keep(Taken::read(&folder.join(FIGURES))?);
+                }
+                finish(&taken, folder)
+            })
         }
     };
     match done {

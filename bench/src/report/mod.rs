@@ -10,6 +10,8 @@ mod units;
 
 use std::path::Path;
 
+pub use self::units::show;
+
 use crate::book::Book;
 use crate::compare::Met;
 
@@ -34,6 +36,14 @@ impl Taken {
     pub fn read(file: &Path) -> Result<Taken, String> {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         json::read(&text).map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    /// Keeps what was measured before, of workloads and systems that were not measured now.
+    pub fn keep(&mut self, before: Taken) {
+        self.book.keep(&before.book);
+        let known: Vec<&str> = self.met.iter().map(|met| met.name).collect();
+        let others: Vec<Met> = before.met.into_iter().filter(|met| !known.contains(&met.name)).collect();
+        self.met.extend(others);
     }
 
     /// Writes everything into this folder, which is made if need be.

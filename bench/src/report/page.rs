@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::plots::Plot;
-use super::units::{heading, number, show};
+use super::units::{heading, number, show, whole};
 use super::{FIGURES, Taken};
 use crate::book::Key;
 use crate::compare::Met;
@@ -160,13 +160,13 @@ fn tables(text: &mut String, taken: &Taken, workload: &str, sizes: &str) {
     let subject = |key: &Key| label(taken, key);
     if systems.len() == 1 {
         let rows: Vec<(String, &Key)> =
-            keys.iter().map(|key| (format!("{} | {}", thousands(key.size), key.way), *key)).collect();
+            keys.iter().map(|key| (format!("{} | {}", whole(key.size as f64), key.way), *key)).collect();
         return values_table(text, taken, &format!("{sizes} | way"), "---: | ---", &rows);
     }
     let rate = if workload == "contended" { "changes_per_second" } else { "per_second" };
     let _ = write!(text, "{}, by {sizes}:\n\n| |", heading(rate));
     all_sizes.iter().for_each(|size| {
-        let _ = write!(text, " {} |", thousands(*size));
+        let _ = write!(text, " {} |", whole(*size as f64));
     });
     let _ = writeln!(text, "\n| --- |{}", " ---: |".repeat(all_sizes.len()));
     let mut seen = BTreeSet::new();
@@ -183,7 +183,8 @@ fn tables(text: &mut String, taken: &Taken, workload: &str, sizes: &str) {
     }
     text.push('\n');
     for &size in &all_sizes {
-        let _ = write!(text, "{} {}:\n\n", thousands(size), if size == 1 { "client alone" } else { sizes });
+        let _ =
+            write!(text, "{} {}:\n\n", whole(size as f64), if size == 1 { "client alone" } else { sizes });
         let of_size = keys.iter().filter(|key| key.size == size);
         let rows: Vec<(String, &Key)> = of_size.map(|key| (subject(key), *key)).collect();
         values_table(text, taken, "", "---", &rows);
@@ -210,18 +211,6 @@ fn values_table(text: &mut String, taken: &Taken, first: &str, align: &str, rows
         let _ = writeln!(text, "| {label} | {} |", cells.collect::<Vec<_>>().join(" | "));
     }
     text.push('\n');
-}
-
-fn thousands(size: usize) -> String {
-    let digits = size.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A system and its way, for a row or a line.

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use super::units::number;
+use super::units::{number, whole};
 
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 480.0;
 /// The room around the lines: for labels of the axes, and for those of the lines.
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 230.0;
+const RIGHT: f64 = 310.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 56.0;
 /// Of a line of text.
@@ -91,7 +91,7 @@ pub fn lines(frame: &Frame<'_>, ticks: &[f64], lines: &[Line]) -> Option<String>
              <text class=\"quiet\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             TOP + tall,
             TOP + tall + 18.0,
-            number(tick),
+            whole(tick),
         );
     }
     for exponent in bottom as i32..=top as i32 {
@@ -161,7 +161,7 @@ pub fn bars(frame: &Frame<'_>, legend: &[&str], bars: &[Bar]) -> Option<String> 
     if longest <= 0.0 {
         return None;
     }
-    let (names, values) = (210.0, 130.0);
+    let (names, values) = (300.0, 130.0);
     let wide = WIDTH - names - values;
     let top = TOP + if legend.len() > 1 { LINE } else { 0.0 };
     let mut svg = begin(frame, top + bars.len() as f64 * BAR + 36.0);
@@ -286,9 +286,9 @@ mod tests {
         };
         let svg = bars(&FRAME, &["server", "client"], &[bar(&[30.0, 10.0]), bar(&[20.0])]).unwrap();
         assert!(
-            svg.contains("width=\"390.0\"")
-                && svg.contains("width=\"130.0\"")
-                && svg.contains("width=\"260.0\"")
+            svg.contains("width=\"382.5\"")
+                && svg.contains("width=\"127.5\"")
+                && svg.contains("width=\"255.0\"")
         );
         assert_eq!(bars(&FRAME, &[], &[]), None);
     }

@@ -23,19 +23,20 @@ pub fn heading(name: &str) -> String {
 pub fn number(value: f64) -> String {
     let size = value.abs();
     match size {
-        _ if size >= 10_000.0 => thousands((value / 100.0).round() * 100.0),
-        _ if size >= 1_000.0 => thousands((value / 10.0).round() * 10.0),
+        _ if size >= 10_000.0 => whole((value / 100.0).round() * 100.0),
+        _ if size >= 1_000.0 => whole((value / 10.0).round() * 10.0),
         _ if size >= 100.0 || value == value.round() => format!("{value:.0}"),
         _ if size >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
 }
 
-fn thousands(value: f64) -> String {
+/// All digits of a whole number, thousands apart.
+pub fn whole(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
