@@ -25,6 +25,7 @@ pub struct Key {
 pub struct Book {
     order: Vec<Key>,
     figures: BTreeMap<Key, Vec<Values>>,
+    failures: Vec<String>,
 }
 
 impl Book {
@@ -34,6 +35,18 @@ impl Book {
             self.order.push(key.clone());
         }
         self.figures.entry(key).or_default().push(values);
+    }
+
+    /// Something could not be measured, for this reason. The run goes on without it, and tells.
+    pub fn fail(&mut self, what: &str, why: &str) {
+        let why = why.lines().next().unwrap_or_default();
+        eprintln!("{what} FAILED: {why}");
+        self.failures.push(format!("{what}: {why}"));
+    }
+
+    /// What could not be measured.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// Takes in all figures of workloads that this has none of.

@@ -24,7 +24,7 @@ pub struct Scale {
 impl Scale {
     /// A look of two minutes.
     pub const QUICK: Scale =
-        Scale { quick: true, rounds: 1, warm: Duration::from_millis(150), time: Duration::from_millis(400) };
+        Scale { quick: true, rounds: 1, warm: Duration::from_millis(100), time: Duration::from_millis(350) };
     /// What is published.
     pub const FULL: Scale =
         Scale { quick: false, rounds: 3, warm: Duration::from_millis(700), time: Duration::from_secs(2) };
@@ -32,8 +32,10 @@ impl Scale {
     /// What is measured of a workload: each number of clients.
     fn plans(self, workload: Workload) -> impl Iterator<Item = Plan> {
         let sizes: &[usize] = match (workload, self.quick) {
-            (Workload::Uncontended, _) => &[1, 16, 64, 256, 1024],
-            (Workload::Contended, _) => &[16, 64],
+            (Workload::Uncontended, true) => &[1, 64, 256, 1024],
+            (Workload::Uncontended, false) => &[1, 16, 64, 256, 1024],
+            (Workload::Contended, true) => &[64],
+            (Workload::Contended, false) => &[16, 64],
             (Workload::Renewals, true) => &[256],
             (Workload::Renewals, false) => &[1, 64, 256, 1024],
         };
@@ -52,7 +54,8 @@ pub struct Met {
     pub what: Result<(String, Vec<String>), Skipped>,
 }
 
-/// Measures all of these peers. What fails to start is skipped by name; what fails while it is measured ends the run.
+/// Measures all of these peers. What fails to start is skipped by name; what fails while it is measured is told, and the
+/// rest goes on.
 pub fn run(
     scale: Scale,
     peers: &[Box<dyn Peer>],
@@ -92,35 +95,49 @@ pub fn run(
             let times = u32::try_from(does * scale.rounds).unwrap_or(u32::MAX);
             progress.expect((scale.warm + scale.time).saturating_mul(times));
         }
+        for (system, running) in &running {
+            if let Err(error) = warm_up(scale, running) {
+                book.fail(&format!("{system}, warming up"), &error);
+            }
+        }
         for plan in plans {
             for (system, running) in &running {
-                one_system(plan, system, running, book, progress)?;
+                one_system(plan, system, running, book, progress);
             }
         }
     }
     Ok(met)
 }
 
+/// Nobody is measured cold: compilers compile while they run, caches fill, files get their room.
+fn warm_up(scale: Scale, running: &Running) -> Result<(), String> {
+    let Some(first) = running.ways.first() else { return Ok(()) };
+    let plan = Plan { workload: Workload::Uncontended, clients: 64, warm: scale.warm, time: scale.time };
+    running.process.resume();
+    let driven = first.way.drive(plan, &running.process);
+    running.process.pause();
+    driven.map(drop)
+}
+
 /// Every way of one system at one size.
-fn one_system(
-    plan: Plan,
-    system: &'static str,
-    running: &Running,
-    book: &mut Book,
-    progress: &mut Progress,
-) -> Result<(), String> {
+fn one_system(plan: Plan, system: &'static str, running: &Running, book: &mut Book, progress: &mut Progress) {
     for offered in running.ways.iter().filter(|offered| offered.does.contains(&plan.workload)) {
         running.process.resume();
         let measured = offered.way.drive(plan, &running.process);
         running.process.pause();
         let (workload, clients) = (plan.workload.name(), plan.clients);
         let what = format!("{workload}, {clients} clients, {system} {}", offered.name);
-        let values = measured.map_err(|error| format!("{what}: {error}"))?;
+        let values = match measured {
+            Ok(values) => values,
+            Err(error) => {
+                book.fail(&what, &error);
+                continue;
+            }
+        };
         let told = |name: &str| values.get(name).map(|value| show(name, *value));
         let rate = told("changes_per_second").or_else(|| told("per_second")).unwrap_or_default();
         let p50 = told("p50_us").map(|p50| format!(", p50 {p50}")).unwrap_or_default();
         progress.done(plan.warm + plan.time, &format!("{what}: {rate}/s{p50}"));
         book.record(Key { workload, system, way: offered.name, size: clients }, values);
     }
-    Ok(())
 }

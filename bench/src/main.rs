@@ -63,6 +63,10 @@ fn asked() -> Option<Asked> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().any(|argument| argument == "--help") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let Some(asked) = asked() else {
         eprintln!("{USAGE}");
         return ExitCode::from(64);
@@ -109,7 +113,9 @@ fn measure(asked: &Asked) -> Result<Taken, String> {
     let met = compare::run(scale, &peers, &wanted, &mut book, &mut progress)?;
     for part in parts {
         for _ in 0..rounds(part) {
-            (part.run)(scale, &mut book).map_err(|error| format!("{}: {error}", part.name))?;
+            if let Err(error) = (part.run)(scale, &mut book) {
+                book.fail(part.name, &error);
+            }
             progress.done(part.expected[usize::from(scale.quick)], part.name);
         }
     }
@@ -121,5 +127,8 @@ fn finish(taken: &Taken, folder: &Path) -> Result<(), String> {
     taken.write(folder)?;
     println!("{}", taken.goals());
     println!("All figures are in {}.", folder.join("README.md").display());
-    Ok(())
+    match taken.book.failures() {
+        [] => Ok(()),
+        failures => Err(format!("could not be measured:\n{}", failures.join("\n"))),
+    }
 }

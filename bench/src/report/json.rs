@@ -32,6 +32,7 @@ pub fn write(taken: &Taken) -> String {
         "machine": machine,
         "systems": systems,
         "goals": goals,
+        "failures": taken.book.failures(),
         "figures": figures,
     });
     format!("{all:#}\n")
@@ -79,6 +80,11 @@ pub fn read(text: &str) -> Result<Taken, String> {
             book.record(key.clone(), values.collect());
         }
     }
+    for failure in list("failures")? {
+        let failure = word(failure)?;
+        let (what, why) = failure.split_once(": ").unwrap_or((failure, ""));
+        book.fail(what, why);
+    }
     let met = list("systems")?.iter().map(|system| {
         let strings = |value: &Value| -> Vec<String> {
             value.as_array().into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
@@ -120,6 +126,7 @@ mod tests {
         for round in [1.5, 2.5, 9.0] {
             book.record(key.clone(), Values::from([("per_second", round), ("p50_us", round * 2.0)]));
         }
+        book.fail("zookeeper, 64 clients", "no answer");
         let met = [
             ("leasehold", Ok(("leasehold 1".to_owned(), vec!["serve".to_owned()]))),
             ("etcd", Err(Skipped("not there".to_owned()))),

@@ -112,6 +112,12 @@ pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
         }
         tables(&mut text, taken, workload, section.map_or("size", |section| section.sizes));
     }
+    if !taken.book.failures().is_empty() {
+        text.push_str("## What could not be measured\n\n");
+        taken.book.failures().iter().for_each(|failure| {
+            let _ = writeln!(text, "- {failure}");
+        });
+    }
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
