@@ -12,11 +12,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// What of a server's words is kept, for the case that it fails.
 const SAID_BYTES_MAX: usize = 64 << 10;
+/// How long a server may take to end when it is asked to.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A process and its children.
 pub struct Process {
     child: Child,
     said: Arc<Mutex<String>>,
+    ends_on: Option<Signal>,
 }
 
 impl Process {
@@ -36,7 +39,13 @@ impl Process {
         if let Some(stderr) = child.stderr.take() {
             listen(stderr, &said);
         }
-        Ok(Process { child, said })
+        Ok(Process { child, said, ends_on: None })
+    }
+
+    /// For a server that has something to clear away outside its folder: it is asked to end, and killed only if it does not.
+    pub fn ending_on(mut self, signal: Signal) -> Process {
+        self.ends_on = Some(signal);
+        self
     }
 
     /// What it said so far, on both streams.
@@ -113,19 +122,34 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal(&self, every: Signal) {
         for pid in self.pids() {
-            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                let _ = kill_process(pid, signal);
-            }
+            signal(pid, every);
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if let Some(ends_on) = self.ends_on {
+            self.resume();
+            signal(self.child.id(), ends_on);
+            let began = Instant::now();
+            while began.elapsed() < FAREWELL {
+                if matches!(self.child.try_wait(), Ok(Some(_))) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
         self.signal(Signal::KILL);
         let _ = self.child.wait();
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
     }
 }
 
