@@ -1,9 +1,12 @@
 //! The systems that are compared, Leasehold among them: each is started as the real program, and driven by a client that
 //! speaks its own protocol in the way its own users would. One file for each system. Nothing here measures.
 
+mod etcd;
 mod leasehold;
+mod postgres;
 pub mod process;
 mod redis;
+mod zookeeper;
 
 use std::path::Path;
 
@@ -94,5 +97,9 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(leasehold::Leasehold::InMemory),
         Box::new(redis::Redis::Memory),
         Box::new(redis::Redis::Always),
+        Box::new(etcd::Etcd),
+        Box::new(postgres::Postgres::Advisory),
+        Box::new(postgres::Postgres::LeasedRow),
+        Box::new(zookeeper::ZooKeeper),
     ]
 }
