@@ -1,6 +1,9 @@
 //! The plots of a run: which figures stand in which. How they are drawn is `svg`'s business.
 
+use std::collections::BTreeSet;
+
 use super::Taken;
+use super::goals::CEILING;
 use super::page::label;
 use super::svg::{Bar, Frame, Line, bars, lines};
 use super::units::show;
@@ -23,54 +26,42 @@ const TYPICAL: usize = 64;
 
 /// All plots that there are figures for.
 pub fn all(taken: &Taken) -> Vec<Plot> {
-    let rates = "Uncontended acquire + release: cycles per second";
-    let times = "Uncontended acquire + release: 99 of 100 cycles take no longer";
-    let cpu = "CPU for an uncontended cycle, 64 clients";
-    let changes = "One lock that 64 clients want: changes of holder per second";
-    let renewals = "Renewals per second, 256 clients";
-    let plots = [
-        (
-            "uncontended-rate.svg",
-            rates,
-            "uncontended",
-            over_clients(taken, rates, "per_second", "cycles per second"),
-        ),
-        ("uncontended-p99.svg", times, "uncontended", over_clients(taken, times, "p99_us", "microseconds")),
-        (
-            "uncontended-cpu.svg",
-            cpu,
-            "uncontended",
-            at_size(
-                taken,
-                cpu,
-                "uncontended",
-                TYPICAL,
-                &["server_cpu_us", "client_cpu_us"],
-                "CPU time per cycle",
-            ),
-        ),
-        (
-            "contended.svg",
-            changes,
-            "contended",
-            at_size(
-                taken,
-                changes,
-                "contended",
-                TYPICAL,
-                &["changes_per_second"],
-                "changes of holder per second",
-            ),
-        ),
-        (
-            "renewals.svg",
-            renewals,
-            "renewals",
-            at_size(taken, renewals, "renewals", 256, &["per_second"], "renewals per second"),
-        ),
-    ];
-    let plots = plots.into_iter();
-    plots.filter_map(|(file, title, workload, svg)| Some(Plot { file, title, workload, svg: svg? })).collect()
+    let mut plots = Vec::new();
+    let mut add = |file, workload, title, svg: Option<String>| {
+        plots.extend(svg.map(|svg| Plot { file, title, workload, svg }));
+    };
+
+    let title = "Uncontended acquire + release: cycles per second";
+    let axes = ["clients", "cycles per second"];
+    add(
+        "uncontended-rate.svg",
+        "uncontended",
+        title,
+        over_sizes(taken, title, "uncontended", "per_second", axes),
+    );
+
+    let title = "Uncontended acquire + release: 99 of 100 cycles take no longer";
+    let axes = ["clients", "microseconds"];
+    add("uncontended-p99.svg", "uncontended", title, over_sizes(taken, title, "uncontended", "p99_us", axes));
+
+    let title = "CPU for an uncontended cycle, 64 clients";
+    let values = ["server_cpu_us", "client_cpu_us"];
+    let svg = at_size(taken, title, "uncontended", TYPICAL, &values, "CPU time per cycle");
+    add("uncontended-cpu.svg", "uncontended", title, svg);
+
+    let title = "One lock that 64 clients want: changes of holder per second";
+    let svg =
+        at_size(taken, title, "contended", TYPICAL, &["changes_per_second"], "changes of holder per second");
+    add("contended.svg", "contended", title, svg);
+
+    let title = "Renewals per second, 256 clients";
+    let svg = at_size(taken, title, "renewals", 256, &["per_second"], "renewals per second");
+    add("renewals.svg", "renewals", title, svg);
+
+    let title = "CPU of the server for a cycle, by how many locks are held";
+    let axes = ["locks held", "microseconds of CPU"];
+    add("growth.svg", "growth", title, over_sizes(taken, title, "growth", "server_cpu_us", axes));
+    plots
 }
 
 /// What is our own stands out.
@@ -91,23 +82,19 @@ fn subjects(taken: &Taken, workload: &str, size: Option<usize>) -> Vec<Key> {
 }
 
 /// A line for each system, by the better of its ways, and for each way of our own.
-fn over_clients(taken: &Taken, title: &str, value: &str, unit: &str) -> Option<String> {
-    let sizes: std::collections::BTreeSet<usize> = taken
-        .book
-        .figures()
-        .filter(|(key, _)| key.workload == "uncontended")
-        .map(|(key, _)| key.size)
-        .collect();
+fn over_sizes(taken: &Taken, title: &str, workload: &str, value: &str, [x, y]: [&str; 2]) -> Option<String> {
+    let figures = taken.book.figures().map(|(key, _)| key).filter(|key| key.workload == workload);
+    let sizes: BTreeSet<usize> = figures.map(|key| key.size).collect();
     let largest = *sizes.last()?;
     let rate =
         |key: &Key| taken.book.value(&Key { size: largest, ..key.clone() }, "per_second").unwrap_or_default();
-    let all = subjects(taken, "uncontended", None);
+    let all = subjects(taken, workload, None);
     let drawn = all.iter().filter(|key| {
-        let rivals = all.iter().filter(|other| other.system == key.system && other.way != "redis-benchmark");
+        let rivals = all.iter().filter(|other| other.system == key.system && other.way != CEILING);
         let best = rivals.max_by(|a, b| rate(a).total_cmp(&rate(b)));
         key.system == "leasehold" || best == Some(key)
     });
-    let lines_of: Vec<Line> = drawn
+    let drawn: Vec<Line> = drawn
         .map(|key| {
             let points = sizes.iter().filter_map(|&size| {
                 let measured = taken.book.value(&Key { size, ..key.clone() }, value)?;
@@ -117,13 +104,11 @@ fn over_clients(taken: &Taken, title: &str, value: &str, unit: &str) -> Option<S
         })
         .filter(|line| !line.points.is_empty())
         .collect();
-    let frame = Frame {
-        title,
-        about: "Logarithmic scales. Other systems by the better of their clients.",
-        x: "clients",
-        y: unit,
-    };
-    lines(&frame, &sizes.iter().map(|size| *size as f64).collect::<Vec<_>>(), &lines_of)
+    let alone = drawn.iter().all(|line| line.label.starts_with("Leasehold"));
+    let others = if alone { "" } else { " Other systems by the better of their clients." };
+    let about = format!("Logarithmic scales.{others}");
+    let frame = Frame { title, about: &about, x, y };
+    lines(&frame, &sizes.iter().map(|size| *size as f64).collect::<Vec<_>>(), &drawn)
 }
 
 /// A bar for everything that was measured at a size.

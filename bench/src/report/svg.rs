@@ -18,8 +18,10 @@ const LINE: f64 = 15.0;
 const BAR: f64 = 26.0;
 
 /// Readable on white and on black alike, and for those who do not tell red from green; the first is for what is shown first.
-const COLOURS: [&str; 9] =
-    ["#d9480f", "#1c7ed6", "#7048e8", "#0c8599", "#c2255c", "#868e96", "#a0761a", "#5c7cfa", "#37b24d"];
+const COLOURS: [&str; 11] = [
+    "#d9480f", "#1c7ed6", "#7048e8", "#0c8599", "#c2255c", "#868e96", "#a0761a", "#5c7cfa", "#37b24d",
+    "#f08c00", "#66a80f",
+];
 
 const STYLE: &str = "<style>\n\
     text { font: 12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #212529 }\n\
