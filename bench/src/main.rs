@@ -94,6 +94,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(asked: &Asked) -> Result<Taken, String> {
+    peers::process::end_together()?;
     let scale = if asked.quick { Scale::QUICK } else { Scale::FULL };
     let wanted = |name: &str| asked.only.is_empty() || asked.only.iter().any(|only| only == name);
     let parts: Vec<_> = alone::PARTS.iter().filter(|part| wanted(part.name)).collect();

@@ -1,14 +1,16 @@
 //! A server as a process of this machine: started, watched from outside, stopped while another is measured, killed at the end.
 //! Knows nothing of locks.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{self, SignalKind};
 
 /// What of a server's words is kept, for the case that it fails.
 const SAID_BYTES_MAX: usize = 64 << 10;
@@ -39,6 +41,7 @@ impl Process {
         if let Some(stderr) = child.stderr.take() {
             listen(stderr, &said);
         }
+        started().insert(child.id());
         Ok(Process { child, said, ends_on: None })
     }
 
@@ -81,20 +84,7 @@ impl Process {
 
     /// The process and all that descend from it.
     pub fn pids(&self) -> Vec<u32> {
-        let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(|pid| Some((pid, stat(pid)?.get(1)?.parse().ok()?)))
-            .collect();
-        let mut pids = vec![self.child.id()];
-        let mut at = 0;
-        while let Some(&parent) = pids.get(at) {
-            pids.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
-            at += 1;
-        }
-        pids
+        family(self.child.id())
     }
 
     /// Seconds of CPU used so far, by all of them and by those that have ended.
@@ -131,6 +121,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        started().remove(&self.child.id());
         if let Some(ends_on) = self.ends_on {
             self.resume();
             signal(self.child.id(), ends_on);
@@ -145,6 +136,51 @@ impl Drop for Process {
         self.signal(Signal::KILL);
         let _ = self.child.wait();
     }
+}
+
+/// From now on, when this program is interrupted or told to end, it takes with it what it has started: servers that are
+/// stopped would not hear of it themselves.
+pub fn end_together() -> Result<(), String> {
+    let problem = |error: std::io::Error| format!("cannot listen for signals: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
+    let entered = runtime.enter();
+    let mut interrupted = unix::signal(SignalKind::interrupt()).map_err(problem)?;
+    let mut terminated = unix::signal(SignalKind::terminate()).map_err(problem)?;
+    drop(entered);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! { _ = interrupted.recv() => {}, _ = terminated.recv() => {} }
+        });
+        for pid in started().iter().flat_map(|pid| family(*pid)) {
+            signal(pid, Signal::KILL);
+        }
+        std::process::exit(130);
+    });
+    Ok(())
+}
+
+/// The processes that were started and are not yet ended.
+fn started() -> MutexGuard<'static, BTreeSet<u32>> {
+    static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process and all that descend from it.
+fn family(head: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, stat(pid)?.get(1)?.parse().ok()?)))
+        .collect();
+    let mut pids = vec![head];
+    let mut at = 0;
+    while let Some(&parent) = pids.get(at) {
+        pids.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    pids
 }
 
 fn signal(pid: u32, signal: Signal) {
