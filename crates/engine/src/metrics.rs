@@ -47,6 +47,10 @@ pub struct Metrics {
     pub room_bytes: AtomicU64,
     /// Bytes that the journal takes on its disk.
     pub journal_bytes: AtomicU64,
+    /// How long snapshots took, from reading the one before to the last file dropped: measured in µs, shown in ms.
+    pub snapshot: Histogram,
+    /// Whether one is being made now: 1 or 0.
+    pub snapshot_running: AtomicU64,
     busy_total: [AtomicU64; Op::ALL.len()],
 }
 
@@ -69,6 +73,8 @@ impl Default for Metrics {
             file_syncs_total: AtomicU64::new(0),
             room_bytes: AtomicU64::new(u64::MAX),
             journal_bytes: AtomicU64::new(0),
+            snapshot: Histogram::of_latencies(),
+            snapshot_running: AtomicU64::new(0),
             busy_total: [const { AtomicU64::new(0) }; Op::ALL.len()],
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use leasehold_files::FileStore;
-use leasehold_journal::{Chore, ChoreDone, Fold, Journal, StorageError};
+use leasehold_journal::{Chore, ChoreDone, ChoreKind, Fold, Journal, StorageError};
 use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::event::Seq;
 
@@ -228,7 +228,15 @@ impl ChoreThread {
             }
             let fold = SyncedFold::new((self.fresh_replay)(), || self.sync_files());
             let mut fold = Interruptible { fold, interrupt: &self.interrupt };
-            let _ = self.done.send(Work::ChoreDone(chore.run(&mut fold)));
+            let begun = (chore.kind() == ChoreKind::Snapshot).then(Instant::now);
+            self.metrics.snapshot_running.store(u64::from(begun.is_some()), Relaxed);
+            let done = chore.run(&mut fold);
+            if let Some(begun) = begun {
+                let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+                self.metrics.snapshot.observe(took_us);
+                self.metrics.snapshot_running.store(0, Relaxed);
+            }
+            let _ = self.done.send(Work::ChoreDone(done));
         }
     }
 

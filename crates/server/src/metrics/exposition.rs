@@ -84,6 +84,11 @@ fn journal(text: &mut Text, metrics: &Metrics) {
     for (name, help, histogram) in [
         ("lock_journal_commit_ms", "How long it took to make a batch durable.", &metrics.journal_commit),
         ("lock_journal_batch", "Events per commit.", &metrics.journal_batch),
+        (
+            "lock_journal_snapshot_ms",
+            "How long it took to make a snapshot beside everything else.",
+            &metrics.snapshot,
+        ),
     ] {
         text.family(name, help, "histogram");
         text.histogram(name, &[], &histogram.read());
@@ -93,6 +98,11 @@ fn journal(text: &mut Text, metrics: &Metrics) {
     for op in Op::ALL {
         text.sample(name, &[("op", op.text())], metrics.busy_total(op));
     }
+    text.gauge(
+        "lock_journal_snapshot_running",
+        "1 while a snapshot is being made.",
+        metrics.snapshot_running.load(Relaxed),
+    );
     text.gauge("lock_journal_bytes", "Bytes of the journal on disk.", metrics.journal_bytes.load(Relaxed));
     let room_bytes = metrics.room_bytes.load(Relaxed);
     if room_bytes != u64::MAX {

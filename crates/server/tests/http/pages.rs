@@ -81,6 +81,8 @@ fn metrics_have_the_names_of_the_contract_and_no_others_names() {
         "lock_expired_total",
         "lock_journal_commit_ms",
         "lock_journal_batch",
+        "lock_journal_snapshot_ms",
+        "lock_journal_snapshot_running",
         "lock_expiry_lag_ms",
         "lock_remaining_ms",
         "lock_journal_busy_total",
