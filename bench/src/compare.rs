@@ -19,15 +19,31 @@ pub struct Scale {
     pub warm: Duration,
     /// What counts.
     pub time: Duration,
+    /// The most locks that are held at once, where that is what is measured.
+    pub most: usize,
+    /// Minutes of churn; none of it if 0.
+    pub minutes: u64,
 }
 
 impl Scale {
     /// A look of two minutes.
-    pub const QUICK: Scale =
-        Scale { quick: true, rounds: 1, warm: Duration::from_millis(100), time: Duration::from_millis(350) };
+    pub const QUICK: Scale = Scale {
+        quick: true,
+        rounds: 1,
+        warm: Duration::from_millis(100),
+        time: Duration::from_millis(350),
+        most: 10_000,
+        minutes: 0,
+    };
     /// What is published.
-    pub const FULL: Scale =
-        Scale { quick: false, rounds: 3, warm: Duration::from_millis(700), time: Duration::from_secs(2) };
+    pub const FULL: Scale = Scale {
+        quick: false,
+        rounds: 3,
+        warm: Duration::from_millis(700),
+        time: Duration::from_secs(2),
+        most: 1_000_000,
+        minutes: 60,
+    };
 
     /// What is measured of a workload: each number of clients.
     fn plans(self, workload: Workload) -> impl Iterator<Item = Plan> {

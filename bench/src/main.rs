@@ -16,6 +16,7 @@ mod referee;
 mod report;
 mod samples;
 mod served;
+mod sizes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,11 +26,13 @@ use crate::compare::Scale;
 use crate::report::{FIGURES, Taken};
 
 const USAGE: &str = "\
-usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--out FOLDER [--keep]]
+usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--most N] [--minutes N] [--out FOLDER [--keep]]
        leasehold-bench --render FOLDER
   --quick          a look of two minutes; written to target/benchmarks unless --out says otherwise
   --only WORKLOAD  only this: uncontended, contended, renewals, or a measurement of Leasehold alone
   --system NAME    only this system; may be the beginning of a name
+  --most N         locks held at most, where that is measured; 1,000,000 by default
+  --minutes N      minutes of churn; 60 by default, none in a quick look
   --out FOLDER     where figures, tables and plots go; docs/benchmarks by default
   --keep           keeps figures of other workloads that are there already
   --render FOLDER  measures nothing: makes tables and plots again out of the figures there";
@@ -40,6 +43,8 @@ struct Asked {
     quick: bool,
     only: Vec<String>,
     systems: Vec<String>,
+    most: Option<usize>,
+    minutes: Option<u64>,
     out: Option<PathBuf>,
     keep: bool,
     render: Option<PathBuf>,
@@ -53,6 +58,8 @@ fn asked() -> Option<Asked> {
             "--quick" => asked.quick = true,
             "--only" => asked.only.push(arguments.next()?),
             "--system" => asked.systems.push(arguments.next()?),
+            "--most" => asked.most = Some(arguments.next()?.parse().ok()?),
+            "--minutes" => asked.minutes = Some(arguments.next()?.parse().ok()?),
             "--out" => asked.out = Some(arguments.next()?.into()),
             "--keep" => asked.keep = true,
             "--render" => asked.render = Some(arguments.next()?.into()),
@@ -95,9 +102,11 @@ fn main() -> ExitCode {
 
 fn measure(asked: &Asked) -> Result<Taken, String> {
     peers::process::end_together()?;
-    let scale = if asked.quick { Scale::QUICK } else { Scale::FULL };
+    let mut scale = if asked.quick { Scale::QUICK } else { Scale::FULL };
+    scale.most = asked.most.unwrap_or(scale.most);
+    scale.minutes = asked.minutes.unwrap_or(scale.minutes);
     let wanted = |name: &str| asked.only.is_empty() || asked.only.iter().any(|only| only == name);
-    let parts: Vec<_> = alone::PARTS.iter().filter(|part| wanted(part.name)).collect();
+    let parts: Vec<_> = alone::PARTS.iter().chain(sizes::PARTS).filter(|part| wanted(part.name)).collect();
     let rounds = |part: &alone::Part| if scale.quick { 1 } else { part.rounds };
     let mut progress = Progress::new();
     for part in &parts {

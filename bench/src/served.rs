@@ -41,6 +41,12 @@ impl Served {
         Served::run(command)
     }
 
+    /// Starts a server on these data by a command that ends with the program, with these settings.
+    pub fn start_by(mut command: Command, data: &Path, settings: &[&str]) -> Result<Served, String> {
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(settings);
+        Served::run(command)
+    }
+
     /// Starts a server by a command of one's own, which must listen on a port of its choice.
     pub fn run(mut command: Command) -> Result<Served, String> {
         let began = Instant::now();
@@ -56,11 +62,16 @@ impl Served {
     /// The sum of all samples of a metric.
     pub fn metric(&self, name: &str) -> Result<f64, String> {
         let (_, text) = Connection::open(self.address)?.call("GET", "/metrics", "")?;
-        let samples = text.lines().filter(|line| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{'))
-        });
-        Ok(samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+        Ok(sum_of(&text, name))
     }
+}
+
+/// The sum of all samples of a metric on a page of them.
+pub fn sum_of(page: &str, name: &str) -> f64 {
+    let samples = page.lines().filter(|line| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{'))
+    });
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 /// The first address in what a server says.

@@ -1,9 +1,7 @@
-//! Measurements of Leasehold alone, one a file: what it does at sizes and in situations where there is nothing to compare it
-//! with. Each records figures like those of the comparison.
+//! Measurements of Leasehold alone, one a file: what it does where there is nothing to compare it with. Each records figures
+//! like those of the comparison. Those about sizes are in `sizes/`.
 
-mod churn;
 mod files;
-mod held;
 mod load;
 mod refusals;
 
@@ -29,10 +27,8 @@ pub struct Part {
 
 /// All of them, in the order of the report.
 pub const PARTS: &[Part] = &[
-    Part { name: "held", expected: [secs(60), secs(5)], rounds: 1, run: held::measure },
     Part { name: "refusals", expected: [secs(3), secs(1)], rounds: 3, run: refusals::measure },
     Part { name: "files", expected: [secs(60), secs(12)], rounds: 3, run: files::measure },
-    Part { name: "churn", expected: [secs(15), secs(2)], rounds: 1, run: churn::measure },
 ];
 
 const fn secs(seconds: u64) -> Duration {

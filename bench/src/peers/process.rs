@@ -94,12 +94,21 @@ impl Process {
 
     /// Resident memory of all of them in bytes; what they share counts for each.
     pub fn resident_bytes(&self) -> u64 {
-        let resident = |pid: u32| {
+        self.memory_bytes("VmRSS:")
+    }
+
+    /// The most of it that each of them ever had.
+    pub fn resident_bytes_max(&self) -> u64 {
+        self.memory_bytes("VmHWM:")
+    }
+
+    fn memory_bytes(&self, line: &str) -> u64 {
+        let memory = |pid: u32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+            let line = status.lines().find(|found| found.starts_with(line))?;
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         };
-        self.pids().into_iter().filter_map(resident).sum::<u64>() * 1024
+        self.pids().into_iter().filter_map(memory).sum::<u64>() * 1024
     }
 
     /// Stops it where it is, so that it takes nothing from another that is measured.

@@ -42,7 +42,46 @@ const SECTIONS: &[Section] = &[
         about: "Each client keeps one lease of its own alive, as fast as it can.",
         sizes: "clients",
     },
-    Section { workload: "held", title: "Many locks held", about: "", sizes: "locks" },
+    Section {
+        workload: "held",
+        title: "Many locks held",
+        about: "Names of 11 bytes by 64 owners, taken over the stream. Memory is resident memory above that of the empty server: \
+                when all are held, at most (while a snapshot was made), and after a `kill -9` and recovery. Recovery counts from \
+                the start of the process to its first ready answer.",
+        sizes: "locks",
+    },
+    Section {
+        workload: "snapshot",
+        title: "Acquires while a snapshot is made",
+        about: "So many locks are held, and one client acquires and releases another all the time: alone, and beside 64 others that \
+                do the same. The server says when a snapshot is under way.",
+        sizes: "locks",
+    },
+    Section {
+        workload: "growth",
+        title: "What a cycle costs when much is held",
+        about: "Cycles on names that lie among those that are held: of one client alone, and of 64. Processor time should not grow.",
+        sizes: "locks",
+    },
+    Section {
+        workload: "line",
+        title: "A long line for one lock",
+        about: "All stand in line over few streams; whoever is given the lock gives it back at once and stands at the end of the \
+                line again. The time from one to the next should not depend on the length of the line.",
+        sizes: "in line",
+    },
+    Section {
+        workload: "expiry",
+        title: "Leases that fall due at one instant",
+        about: "The cycles of a client that has nothing to do with them, before that instant and from then until all are ended.",
+        sizes: "leases",
+    },
+    Section {
+        workload: "slow-disk",
+        title: "A disk with slow syncs",
+        about: "`strace` holds up every sync for 1 ms; what tracing costs without that is beside it.",
+        sizes: "clients",
+    },
     Section {
         workload: "refusals",
         title: "Attempts on a held lock",
@@ -58,9 +97,9 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         workload: "churn",
-        title: "Endless acquire and release pairs",
-        about: "On the engine and the file journal, 1,024 requests a turn, without the network.",
-        sizes: "pairs",
+        title: "Churn",
+        about: "256 clients acquire and release any of a million names over the stream. Growth is that of the second half.",
+        sizes: "minutes",
     },
 ];
 
