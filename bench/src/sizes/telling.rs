@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Counts up to a whole, and says so at each twentieth of it. Clones count together.
+/// Counts up to a whole, and says so now and then. Clones count together.
 #[derive(Clone)]
 pub struct Counted(Arc<Count>);
 
@@ -12,20 +12,21 @@ struct Count {
     doing: &'static str,
     whole: usize,
     what: &'static str,
+    step: usize,
     done: AtomicUsize,
 }
 
 impl Counted {
     /// Begins at nothing.
     pub fn of(doing: &'static str, whole: usize, what: &'static str) -> Counted {
-        Counted(Arc::new(Count { doing, whole, what, done: AtomicUsize::new(0) }))
+        let step = (whole / if std::io::stderr().is_terminal() { 100 } else { 4 }).max(1);
+        Counted(Arc::new(Count { doing, whole, what, step, done: AtomicUsize::new(0) }))
     }
 
     /// So many more are done.
     pub fn add(&self, more: usize) {
-        let Count { doing, whole, what, done } = &*self.0;
+        let Count { doing, whole, what, step, done } = &*self.0;
         let before = done.fetch_add(more, Relaxed);
-        let step = (whole / 20).max(1);
         let now = before + more;
         if before / step != now / step || now == *whole {
             say(&format!("{doing} {now} of {whole} {what}"), now >= *whole);
