@@ -39,6 +39,7 @@ mod records;
 mod remembered;
 mod requests;
 mod slab;
+mod sorted;
 mod space;
 mod timers;
 mod tombstones;

@@ -166,7 +166,7 @@ impl Machine {
             owners: Owners::new(key),
             own_sessions: 0,
             now: Now::default(),
-            timers: Timers::default(),
+            timers: Timers::new(),
             attachments: HashMap::with_hasher(Keyed(key)),
             parked: BTreeSet::new(),
             looks: BTreeSet::new(),
