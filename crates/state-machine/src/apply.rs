@@ -5,14 +5,14 @@ use hashbrown::HashMap;
 use leasehold_planted::{Bug, planted};
 
 use crate::answer::Written;
-use crate::crowd::{Class, Standing};
 use crate::event::{Ask, Ending, Event, LeaseName, Release, Ticket, Under};
 use crate::files::Write;
 use crate::ids::{HashKey, Payload};
 use crate::keyed::Keyed;
+use crate::lease::Lease;
 use crate::machine::{Horizon, Machine};
 use crate::owners::Owners;
-use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
+use crate::records::{EndedLease, EndedWhy, Presence, Session, Waiter};
 use crate::requests::{Fate, Requests};
 use crate::space::Space;
 use crate::timers::Due;
@@ -53,16 +53,17 @@ impl Machine {
             }
             Event::Updated { lease, ttl, metadata } => {
                 let seq = self.seq;
+                let longest = self.leases.get(lease.slot).map(|lease| self.ttl_longest(lease));
                 let record = self.lease_mut(lease);
                 record.changed = seq;
                 if let Some(ttl) = ttl {
-                    record.ask.under = Under::Own(*ttl);
-                    record.ttl_longest = record.ttl_longest.max(*ttl);
+                    record.set_under(Under::Own(*ttl));
+                    record.set_ttl_longest(longest.filter(|longest| longest > ttl));
                 }
                 if let Some(metadata) = metadata {
-                    record.ask.metadata = metadata.clone();
+                    record.set_metadata(metadata.clone());
                 }
-                self.space.touch(&lease.resource, seq);
+                self.space.touch(&lease.resource, seq, &self.leases);
                 self.note_ttl(*ttl);
             }
             Event::Released { lease, why } => {
@@ -77,11 +78,11 @@ impl Machine {
             Event::Broken { lease, force, .. } => {
                 let seq = self.seq;
                 let record = self.lease_mut(lease);
-                let first = !record.broken;
-                record.broken = true;
+                let first = !record.broken();
+                record.set_broken();
                 record.changed = seq;
                 let noted = first.then_some(EndedWhy::Broken);
-                self.space.touch(&lease.resource, seq);
+                self.space.touch(&lease.resource, seq, &self.leases);
                 if *force {
                     self.end_lease(lease, Ending::Released, noted);
                 } else {
@@ -91,7 +92,7 @@ impl Machine {
             Event::SessionOpened { slot, secret, owner, ttl, metadata, request } => {
                 let session = Session {
                     secret: *secret,
-                    owner: self.owners.intern(owner),
+                    owner: self.intern(owner),
                     ttl: *ttl,
                     metadata: metadata.clone(),
                     request: *request,
@@ -179,48 +180,40 @@ impl Machine {
 
     fn granted(&mut self, ticket: Ticket, slot: u32, token: u64, ask: &Ask, wall_ms: u64) {
         assert!(token > self.last_token, "tokens only ever grow");
+        let waiter = self.waiters.get(&ticket);
+        let in_line = waiter.is_some();
+        let ask = waiter.map_or(ask, |waiter| &waiter.ask).clone();
+        let (under, request) = (ask.under, ask.request);
+        let owner = self.owners.intern(&ask.owner);
+        let lease = Lease::new(ask, owner, ticket, token, wall_ms, self.seq);
+        let (resource, standing) = (lease.resource.clone(), lease.standing(slot));
         // The lease stands before its place in line is given up: a deleted file's number is one with its path for as
         // long as anybody stands on it.
-        let standing = Standing { class: Class::Lease, mode: ask.mode, order: token, slot };
-        self.space.insert(&ask.resource, standing, self.seq);
-        let ask = if self.waiters.contains_key(&ticket) {
-            // From the line: whoever is parked on this ticket stays so, for the lease keeps it.
-            self.take_waiter(ticket).ask
-        } else {
-            self.interned(ask)
-        };
-        let ttl_longest = match ask.under {
+        self.leases.insert(slot, lease);
+        self.space.insert(&resource, standing, self.seq, &self.leases);
+        if in_line {
+            // Whoever is parked on this ticket stays so, for the lease keeps it.
+            let waiter = self.take_waiter(ticket);
+            self.owners.release(&waiter.ask.owner);
+        }
+        match under {
             Under::Own(ttl) => {
                 self.own_sessions += 1;
                 self.note_ttl(Some(ttl));
-                ttl
             }
             Under::Session(session) => {
                 let session = self.sessions.get_mut(session);
                 assert!(session.is_some(), "a lease lives by a session that is there");
-                session.map_or_else(Ttl::default, |session| {
+                if let Some(session) = session {
                     session.leases.insert(slot);
-                    session.ttl
-                })
+                }
             }
-        };
-        if let Some(mark) = &ask.request {
+        }
+        if let Some(mark) = &request {
             self.requests.live(mark, Fate::Lease(slot), self.now.us);
         }
         self.last_token = token;
         self.next_ticket = self.next_ticket.max(ticket + 1);
-        let lease = Lease {
-            ask,
-            ticket,
-            token,
-            ttl_longest,
-            acquired_wall_ms: wall_ms,
-            changed: self.seq,
-            broken: false,
-            deadline_us: 0,
-            armed_us: None,
-        };
-        self.leases.insert(slot, lease);
     }
 
     /// Puts a waiter in line; also used by snapshots.
@@ -237,7 +230,7 @@ impl Machine {
             self.requests.live(mark, Fate::Waiting(ticket), self.now.us);
         }
         self.next_ticket = self.next_ticket.max(ticket + 1);
-        self.space.insert(&waiter.ask.resource, waiter.standing(ticket), self.seq);
+        self.space.insert(&waiter.ask.resource, waiter.standing(ticket), self.seq, &self.leases);
         let before = self.waiters.insert(ticket, waiter);
         assert!(before.is_none(), "a ticket is given once");
     }
@@ -247,7 +240,7 @@ impl Machine {
         let waiter = self.waiters.remove(&ticket);
         assert!(waiter.is_some(), "who leaves the line stood in it");
         let mut waiter = waiter.unwrap_or_else(|| unreachable!("asserted above"));
-        self.space.remove(&waiter.ask.resource, waiter.standing(ticket), self.seq);
+        self.space.remove(&waiter.ask.resource, waiter.standing(ticket), self.seq, &self.leases);
         if let Under::Session(slot) = waiter.ask.under {
             if let Some(session) = self.sessions.get_mut(slot) {
                 session.waiters.remove(&ticket);
@@ -286,12 +279,13 @@ impl Machine {
 
     fn end_lease(&mut self, name: &LeaseName, how: Ending, noted: Option<EndedWhy>) {
         self.note_ended(name, noted);
-        let lease = self.leases.remove(name.slot).filter(|lease| lease.token == name.token);
+        let lease = self.leases.get(name.slot).filter(|lease| lease.token == name.token);
         assert!(lease.is_some(), "a lease that ends is there");
-        let Some(mut lease) = lease else { return };
-        self.timers.disarm(&mut lease.armed_us, Due::Lease(name.slot));
-        self.space.remove(&lease.ask.resource, lease.standing(name.slot), self.seq);
-        match lease.ask.under {
+        let Some(lease) = lease else { return };
+        self.timers.disarm(&mut lease.armed_us(), Due::Lease(name.slot));
+        self.space.remove(&lease.resource, lease.standing(name.slot), self.seq, &self.leases);
+        let Some(lease) = self.leases.remove(name.slot) else { return };
+        match lease.under() {
             Under::Own(_) => self.own_sessions -= 1,
             Under::Session(slot) => {
                 if let Some(session) = self.sessions.get_mut(slot) {
@@ -300,12 +294,12 @@ impl Machine {
                 self.drop_drained_session(slot);
             }
         }
-        if let Some(mark) = lease.ask.request {
+        if let Some(mark) = lease.request() {
             self.requests.retire(mark.name, Some(mark.payload), Fate::Ended(how), self.now.us);
         }
         let check = self.lease_check(name);
-        self.tombstones.set(lease.ask.secret, Tombstone { check, how }, self.now.us);
-        self.owners.release(&lease.ask.owner);
+        self.tombstones.set(lease.secret, Tombstone { check, how }, self.now.us);
+        self.owners.release_number(lease.owner);
         self.wake_parked(lease.ticket);
     }
 
@@ -328,7 +322,7 @@ impl Machine {
             }
             Fate::Lease(slot) => {
                 if let Some(lease) = self.leases.get_mut(*slot) {
-                    lease.ask.request = None;
+                    lease.set_request(None);
                 }
             }
             Fate::Session(slot) => {
@@ -343,9 +337,9 @@ impl Machine {
     /// Keeps for the owner of a lease's session that the lease ended otherwise than by its own release.
     fn note_ended(&mut self, name: &LeaseName, noted: Option<EndedWhy>) {
         let (Some(why), Some(lease)) = (noted, self.leases.get(name.slot)) else { return };
-        let Under::Session(slot) = lease.ask.under else { return };
+        let Under::Session(slot) = lease.under() else { return };
         // A broken lease was named when it was broken; how it goes after that is no news.
-        if lease.broken && why != EndedWhy::Broken {
+        if lease.broken() && why != EndedWhy::Broken {
             return;
         }
         let seq = self.seq;
@@ -382,7 +376,13 @@ impl Machine {
 
     /// A request with the one copy of its owner's name.
     pub(crate) fn interned(&mut self, ask: &Ask) -> Ask {
-        Ask { owner: self.owners.intern(&ask.owner), ..ask.clone() }
+        Ask { owner: self.intern(&ask.owner), ..ask.clone() }
+    }
+
+    /// The one copy of an owner's name, used once more.
+    pub(crate) fn intern(&mut self, owner: &Owner) -> Owner {
+        let number = self.owners.intern(owner);
+        self.owners.name(number).clone()
     }
 
     fn note_ttl(&mut self, ttl: Option<Ttl>) {

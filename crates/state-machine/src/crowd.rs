@@ -147,6 +147,14 @@ impl Crowd {
         }
     }
 
+    /// The newest token seen here while the place is remembered.
+    pub(crate) fn last_token(&self) -> Option<u64> {
+        match self {
+            Crowd::One { token, .. } => Some(*token),
+            Crowd::Many(sets) => (sets.last_token > 0).then_some(sets.last_token),
+        }
+    }
+
     pub(crate) fn waiters(&self) -> usize {
         match self {
             Crowd::One { .. } => 0,

@@ -4,13 +4,14 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::crowd::Class;
+use crate::crowd::{Class, Crowd};
 use crate::event::{Ticket, Under};
 use crate::ids::RequestName;
+use crate::lease::Lease;
 use crate::machine::Machine;
 use crate::records::Presence;
 use crate::requests::Fate;
-use crate::resource::Resource;
+use crate::resource::{Kind, Resource};
 use crate::words::Mode;
 
 impl Machine {
@@ -27,44 +28,70 @@ impl Machine {
 
     /// At no time do two leases conflict: what overlaps an exclusive lease is that lease alone.
     fn leases_do_not_conflict(&self) {
-        let mut tokens = BTreeSet::new();
-        for (slot, lease) in self.leases.iter() {
-            assert!(lease.token <= self.last_token, "no token is newer than the last");
-            assert!(tokens.insert(lease.token), "no two leases have one token");
-            let overlapping = self.space.overlapping(&lease.ask.resource, &[Class::Lease], 64);
-            for (token, other) in overlapping {
-                let other_mode = self.leases.get(other).map(|other| other.ask.mode);
-                assert!(
-                    other == slot && token == lease.token
-                        || other_mode.is_some_and(|other| !lease.ask.mode.conflicts(other)),
-                    "leases on {} conflict",
-                    lease.ask.resource
-                );
+        let mut tokens: Vec<u64> = self.leases.iter().map(|(_, lease)| lease.token).collect();
+        tokens.sort_unstable();
+        assert!(tokens.last().is_none_or(|last| *last <= self.last_token), "no token is newer than the last");
+        assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "no two leases have one token");
+        for place in self.space.places().iter_from("", &self.leases) {
+            // A name overlaps with itself alone.
+            if let (Kind::Name(_), Crowd::One { .. }) = (place.resource.kind(), &*place.crowd) {
+                continue;
+            }
+            for slot in self.space.leases_on(place.resource, &self.leases) {
+                self.does_not_conflict(slot);
             }
         }
     }
 
-    /// The index holds exactly the leases and waiters there are.
+    fn does_not_conflict(&self, slot: u32) {
+        let Some(lease) = self.leases.get(slot) else { return };
+        let overlapping = self.space.overlapping(&lease.resource, &[Class::Lease], 64, &self.leases);
+        for (token, other) in overlapping {
+            let other_mode = self.leases.get(other).map(Lease::mode);
+            assert!(
+                other == slot && token == lease.token
+                    || other_mode.is_some_and(|other| !lease.mode().conflicts(other)),
+                "leases on {} conflict",
+                lease.resource
+            );
+        }
+    }
+
+    /// The index holds exactly the leases and waiters there are: as many, and each where it belongs. Places are
+    /// different resources, so that nobody is counted at two of them.
     fn everybody_stands_in_place(&self) {
-        let mut expected: BTreeMap<&Resource, (Vec<u32>, Vec<Ticket>)> = BTreeMap::new();
-        for (slot, lease) in self.leases.iter() {
-            expected.entry(&lease.ask.resource).or_default().0.push(slot);
+        self.space.places().assert_sound(&self.leases);
+        let (mut leases, mut waiters) = (0, 0);
+        let mut found = Vec::new();
+        for place in self.space.places().iter_from("", &self.leases) {
+            let before = leases + waiters;
+            let resource = place.resource;
+            place.crowd.collect(Class::Lease, usize::MAX, &mut found);
+            for (token, slot) in found.drain(..) {
+                let lease = self.leases.get(slot);
+                let stands = lease.is_some_and(|lease| lease.token == token && lease.resource == *resource);
+                assert!(stands, "leases on {resource}");
+                leases += 1;
+            }
+            for class in [Class::Line, Class::Skipped] {
+                place.crowd.collect(class, usize::MAX, &mut found);
+                for (ticket, _) in found.drain(..) {
+                    let waiter = self.waiters.get(&ticket);
+                    let stands = waiter.is_some_and(|waiter| {
+                        waiter.ask.resource == *resource && waiter.standing(ticket).class == class
+                    });
+                    assert!(stands, "waiters on {resource}");
+                    waiters += 1;
+                }
+            }
+            assert!(leases + waiters > before, "a place is remembered while somebody stands there");
         }
-        for (ticket, waiter) in &self.waiters {
-            assert!(*ticket < self.next_ticket, "no ticket is newer than the last");
-            expected.entry(&waiter.ask.resource).or_default().1.push(*ticket);
-        }
-        let places: Vec<&Resource> = self.space.resources_from("").collect();
-        assert_eq!(places.len(), expected.len(), "a place is remembered while somebody stands there");
-        for (resource, (mut leases, waiters)) in expected {
-            let mut found = self.space.leases_on(resource);
-            found.sort_unstable();
-            leases.sort_unstable();
-            assert_eq!(found, leases, "leases on {resource}");
-            let mut found = self.space.waiters_at(resource, usize::MAX);
-            found.sort_unstable();
-            assert_eq!(found, waiters, "waiters on {resource}");
-        }
+        assert_eq!(leases, self.leases.len(), "every lease stands in its place");
+        assert_eq!(waiters, self.waiters.len(), "every waiter stands in its place");
+        assert!(
+            self.waiters.last_key_value().is_none_or(|(ticket, _)| *ticket < self.next_ticket),
+            "no ticket is newer than the last"
+        );
     }
 
     fn sessions_know_their_own(&self) {
@@ -72,7 +99,7 @@ impl Machine {
         let mut waiters: BTreeMap<u32, BTreeSet<Ticket>> = BTreeMap::new();
         let mut own = 0;
         for (slot, lease) in self.leases.iter() {
-            match lease.ask.under {
+            match lease.under() {
                 Under::Own(_) => own += 1,
                 Under::Session(session) => {
                     leases.entry(session).or_default().insert(slot);
@@ -97,7 +124,7 @@ impl Machine {
     fn request_ids_lead_where_they_should(&self) {
         let mut live = 0;
         let leases =
-            self.leases.iter().filter_map(|(slot, lease)| Some((lease.ask.request?, Fate::Lease(slot))));
+            self.leases.iter().filter_map(|(slot, lease)| Some((lease.request()?, Fate::Lease(slot))));
         let waiters =
             self.waiters.iter().filter_map(|(ticket, w)| Some((w.ask.request?, Fate::Waiting(*ticket))));
         let sessions = self.sessions.iter().filter(|(_, session)| session.over.is_none());
@@ -123,7 +150,7 @@ impl Machine {
 
     /// A waiter that somebody waits behind is granted, looked at, or parked on something that is in its way.
     fn no_wake_up_is_lost(&self) {
-        let by_ticket: BTreeMap<Ticket, u32> = self.leases.iter().map(|(slot, l)| (l.ticket, slot)).collect();
+        let mut by_ticket: Option<BTreeMap<Ticket, u32>> = None;
         for (ticket, waiter) in &self.waiters {
             if let Some(obstacle) = waiter.parked_on {
                 assert!(self.parked.contains(&(obstacle, *ticket)), "who is parked stands in the list");
@@ -142,9 +169,12 @@ impl Machine {
                     (&earlier.ask.resource, earlier.ask.mode)
                 }
                 None => {
+                    let by_ticket = by_ticket.get_or_insert_with(|| {
+                        self.leases.iter().map(|(slot, lease)| (lease.ticket, slot)).collect()
+                    });
                     let lease = by_ticket.get(&obstacle).and_then(|slot| self.leases.get(*slot));
                     let Some(lease) = lease else { panic!("waiter {ticket} waits for nobody") };
-                    (&lease.ask.resource, lease.ask.mode)
+                    (&lease.resource, lease.mode())
                 }
             };
             let overlap = self.overlap(&waiter.ask.resource, resource);
@@ -159,10 +189,10 @@ impl Machine {
     fn timers_are_armed(&self) {
         let mut armed = 0;
         for (_, lease) in self.leases.iter() {
-            let own = matches!(lease.ask.under, Under::Own(_)) || lease.broken;
-            assert_eq!(lease.armed_us.is_some(), own, "a lease with its own deadline is armed");
+            let own = matches!(lease.under(), Under::Own(_)) || lease.broken();
+            assert_eq!(lease.armed_us().is_some(), own, "a lease with its own deadline is armed");
             armed += usize::from(own);
-            assert!(lease.armed_us.is_none_or(|at_us| at_us <= lease.deadline_us), "timers are never late");
+            assert!(lease.armed_us().is_none_or(|at_us| at_us <= lease.deadline_us), "timers are never late");
         }
         for (_, session) in self.sessions.iter() {
             assert_eq!(session.armed_us.is_some(), session.over.is_none(), "a live session is armed");
@@ -205,7 +235,7 @@ impl Machine {
             assert!(self.space.is_stood_on(number), "somebody stands on the deleted file at {path}");
             assert!(numbers.insert(number), "a deleted file's number is nobody else's");
         }
-        let leases = self.leases.iter().map(|(_, lease)| &lease.ask.resource);
+        let leases = self.leases.iter().map(|(_, lease)| &lease.resource);
         for resource in leases.chain(self.waiters.values().map(|waiter| &waiter.ask.resource)) {
             assert!(self.space.is_known(resource), "nobody stands on a file that never was: {resource}");
         }

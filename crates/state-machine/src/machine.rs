@@ -12,15 +12,17 @@ use crate::event::{Ending, Event, Seq, Ticket, Under};
 use crate::files::Files;
 use crate::ids::{ClientKey, HashKey, SessionId};
 use crate::keyed::Keyed;
+use crate::lease::Lease;
 use crate::limits::Limits;
 use crate::owners::Owners;
-use crate::records::{Lease, Session, Waiter};
+use crate::records::{Session, Waiter};
 use crate::requests::Requests;
 use crate::slab::Slab;
 use crate::space::Space;
 use crate::time::Now;
-use crate::timers::Timers;
+use crate::timers::{Due, Timers};
 use crate::tombstones::Tombstones;
+use crate::words::Ttl;
 
 /// The state machine.
 #[derive(Debug)]
@@ -264,7 +266,7 @@ impl Machine {
     pub(crate) fn emit(&mut self, event: Event, out: &mut Output) {
         let session = match &event {
             Event::Broken { lease, .. } | Event::Released { lease, .. } => {
-                self.leases.get(lease.slot).map(|lease| lease.ask.under)
+                self.leases.get(lease.slot).map(Lease::under)
             }
             _ => None,
         };
@@ -286,23 +288,45 @@ impl Machine {
 
     /// Until when a lease lives.
     pub(crate) fn deadline_us(&self, lease: &Lease) -> u64 {
-        match lease.ask.under {
-            Under::Session(slot) if !lease.broken => {
+        match lease.under() {
+            Under::Session(slot) if !lease.broken() => {
                 self.sessions.get(slot).map_or(0, |session| session.deadline_us)
             }
             _ => lease.deadline_us,
         }
     }
 
+    /// Gives a lease a deadline of its own, and stands it among the timers there.
+    pub(crate) fn arm_lease(&mut self, slot: u32, deadline_us: u64) {
+        let Some(lease) = self.leases.get_mut(slot) else { return };
+        lease.deadline_us = deadline_us;
+        let mut armed_us = lease.armed_us();
+        self.timers.arm(&mut armed_us, Due::Lease(slot), deadline_us);
+        lease.set_armed_us(armed_us);
+    }
+
+    /// The longest TTL that a lease's session has had. An opened session keeps the one it was opened with.
+    pub(crate) fn ttl_longest(&self, lease: &Lease) -> Ttl {
+        lease.ttl_longest().unwrap_or_else(|| self.usual_ttl_longest(lease.under()))
+    }
+
+    /// The same for a lease that is as most are.
+    pub(crate) fn usual_ttl_longest(&self, under: Under) -> Ttl {
+        match under {
+            Under::Own(ttl) => ttl,
+            Under::Session(slot) => self.sessions.get(slot).map_or_else(Ttl::default, |session| session.ttl),
+        }
+    }
+
     /// How a lease ended, if its time has come, swept or not.
     pub(crate) fn lease_over(&self, lease: &Lease) -> Option<Ending> {
-        let closed = match lease.ask.under {
+        let closed = match lease.under() {
             Under::Session(slot) => self.sessions.get(slot).and_then(|session| session.over),
             Under::Own(_) => None,
         };
         if closed.is_none() && self.now.us < self.deadline_us(lease) {
             return None;
         }
-        Some(if lease.broken { Ending::Released } else { closed.unwrap_or(Ending::Expired) })
+        Some(if lease.broken() { Ending::Released } else { closed.unwrap_or(Ending::Expired) })
     }
 }

@@ -1,40 +1,73 @@
-//! Owners, each kept once: a worker with a thousand leases has one name.
+//! Owners, each kept once: a worker with a thousand leases has one name, and each of the leases its number.
 
 use hashbrown::HashMap;
 
 use crate::ids::HashKey;
 use crate::keyed::Keyed;
+use crate::slab::Slab;
 use crate::words::Owner;
+
+/// The number of an owner in use. Not journaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerNumber(u32);
 
 /// The owners in use and how often.
 #[derive(Debug)]
 pub(crate) struct Owners {
-    uses: HashMap<Owner, u32, Keyed>,
+    numbers: HashMap<Owner, u32, Keyed>,
+    names: Slab<Named>,
+}
+
+#[derive(Debug)]
+struct Named {
+    owner: Owner,
+    uses: u32,
 }
 
 impl Owners {
     pub(crate) fn new(key: HashKey) -> Self {
-        Owners { uses: HashMap::with_hasher(Keyed(key)) }
+        Owners { numbers: HashMap::with_hasher(Keyed(key)), names: Slab::new() }
     }
 
-    /// The one copy of an owner's name, used once more.
-    pub(crate) fn intern(&mut self, owner: &Owner) -> Owner {
-        if let Some((known, uses)) = self.uses.get_key_value_mut(owner) {
-            *uses += 1;
-            return known.clone();
+    /// An owner's number, used once more.
+    pub(crate) fn intern(&mut self, owner: &Owner) -> OwnerNumber {
+        if let Some(number) = self.numbers.get(owner) {
+            if let Some(named) = self.names.get_mut(*number) {
+                named.uses += 1;
+            }
+            return OwnerNumber(*number);
         }
-        self.uses.insert(owner.clone(), 1);
-        owner.clone()
+        let number = self.names.vacant();
+        self.names.insert(number, Named { owner: owner.clone(), uses: 1 });
+        self.numbers.insert(owner.clone(), number);
+        OwnerNumber(number)
+    }
+
+    /// The one copy of an owner's name.
+    pub(crate) fn name(&self, number: OwnerNumber) -> &Owner {
+        let named = self.names.get(number.0);
+        assert!(named.is_some(), "an owner in use is known");
+        &named.unwrap_or_else(|| unreachable!("asserted above")).owner
     }
 
     /// Used once less.
     pub(crate) fn release(&mut self, owner: &Owner) {
-        let uses = self.uses.get_mut(owner);
-        assert!(uses.is_some(), "an owner in use is known");
-        if let Some(uses) = uses {
-            *uses -= 1;
-            if *uses == 0 {
-                self.uses.remove(owner);
+        let number = self.numbers.get(owner).copied();
+        assert!(number.is_some(), "an owner in use is known");
+        if let Some(number) = number {
+            self.release_number(OwnerNumber(number));
+        }
+    }
+
+    /// Used once less.
+    pub(crate) fn release_number(&mut self, number: OwnerNumber) {
+        let named = self.names.get_mut(number.0);
+        assert!(named.is_some(), "an owner in use is known");
+        if let Some(named) = named {
+            named.uses -= 1;
+            if named.uses == 0 {
+                self.numbers.remove(&named.owner);
+                self.names.remove(number.0);
             }
         }
     }

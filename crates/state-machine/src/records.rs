@@ -1,5 +1,5 @@
-//! The records of the three tables: leases, opened sessions, waiters. What is journaled stands first in each; below it
-//! what is not: deadlines, attachments, and where a waiter is parked.
+//! The records of opened sessions and of waiters; those of leases are in `lease.rs`. What is journaled stands first in
+//! each; below it what is not: deadlines, attachments, and where a waiter is parked.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -9,46 +9,10 @@ use leasehold_planted::{Bug, planted};
 use crate::answer::EndedView;
 use crate::command::Attachment;
 use crate::crowd::{Class, Standing};
-use crate::event::{Ask, Ending, LeaseName, RequestMark, Seq, Ticket};
+use crate::event::{Ask, Ending, RequestMark, Seq, Ticket};
 use crate::ids::Secret;
 use crate::resource::Resource;
 use crate::words::{Metadata, Owner, Ttl, Wait};
-
-/// One resource granted to one session.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    pub(crate) ask: Ask,
-    pub(crate) ticket: Ticket,
-    pub(crate) token: u64,
-    /// The longest TTL that its own session has had; recovery re-arms with it.
-    pub(crate) ttl_longest: Ttl,
-    pub(crate) acquired_wall_ms: u64,
-    /// The event that last changed this lease.
-    pub(crate) changed: Seq,
-    /// Broken: useless to its holder, and standing until its own deadline.
-    pub(crate) broken: bool,
-
-    /// The deadline of its own session, or of a broken lease; a lease under an opened session lives by that one's.
-    pub(crate) deadline_us: u64,
-    /// Where it stands among the timers.
-    pub(crate) armed_us: Option<u64>,
-}
-
-impl Lease {
-    pub(crate) fn name(&self, slot: u32) -> LeaseName {
-        LeaseName {
-            slot,
-            token: self.token,
-            resource: self.ask.resource.clone(),
-            owner: self.ask.owner.clone(),
-            mode: self.ask.mode,
-        }
-    }
-
-    pub(crate) fn standing(&self, slot: u32) -> Standing {
-        Standing { class: Class::Lease, mode: self.ask.mode, order: self.token, slot }
-    }
-}
 
 /// A session that was opened by name.
 #[derive(Debug)]

@@ -80,6 +80,11 @@ impl Resource {
         Resource(format!("inode:{number}").into())
     }
 
+    /// Of a text that is known to be canonical.
+    pub(crate) fn known(text: &str) -> Resource {
+        Resource(Arc::from(text))
+    }
+
     /// The canonical text.
     pub fn text(&self) -> &str {
         &self.0

@@ -11,9 +11,10 @@ use crate::event::Under;
 use crate::files::File;
 use crate::ids::{ClientKey, HashKey, RequestName};
 use crate::keyed::Keyed;
+use crate::lease::Lease;
 use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits, NUMBER_END};
 use crate::machine::{Horizon, Machine};
-use crate::records::{EndedLease, EndedWhy, Lease, Presence, Session, Waiter};
+use crate::records::{EndedLease, EndedWhy, Presence, Session, Waiter};
 use crate::requests::{Client, Fate, Known};
 use crate::resource::{Kind, Resource};
 use crate::tombstones::Tombstone;
@@ -51,7 +52,7 @@ impl Machine {
         put_number(out, self.leases.len() as u64);
         for (slot, lease) in self.leases.iter() {
             put_number(out, u64::from(slot));
-            put_lease(out, lease);
+            self.put_lease(out, lease);
         }
         put_number(out, self.waiters.len() as u64);
         for (ticket, waiter) in &self.waiters {
@@ -59,12 +60,11 @@ impl Machine {
             put_number(out, waiter.wait.ms());
             put_ask(out, &waiter.ask);
         }
-        let resources: Vec<&Resource> = self.space.resources_from("").collect();
-        put_number(out, resources.len() as u64);
-        for resource in resources {
-            put_text(out, resource.text());
-            put_number(out, self.space.version(resource).unwrap_or(0));
-            put_number(out, self.space.last_token(resource).unwrap_or(0));
+        put_number(out, self.space.places().len() as u64);
+        for place in self.space.places().iter_from("", &self.leases) {
+            put_text(out, place.resource.text());
+            put_number(out, place.version);
+            put_number(out, place.crowd.last_token().unwrap_or(0));
         }
         put_number(out, self.requests.retired.first());
         put_number(out, self.requests.retired.len() as u64);
@@ -116,16 +116,13 @@ impl Machine {
             let session = get_session(&mut from)?;
             machine.restore_session(slot, session)?;
         }
-        let mut tokens = HashSet::with_hasher(Keyed(machine.hash_key()));
+        let mut tokens =
+            Tokens { with_others: HashSet::with_hasher(Keyed(machine.hash_key())), all: Vec::new() };
         for _ in 0..from.count()? {
             let slot = from.number_u32()?;
-            let lease = get_lease(&mut from)?;
-            if !tokens.insert(lease.token) {
-                return Err(CodecError::OutOfBounds("a token"));
-            }
-            machine.restore_lease(slot, lease)?;
+            machine.restore_lease(slot, &mut from, &mut tokens)?;
         }
-        drop(tokens);
+        tokens.check()?;
         for _ in 0..from.count()? {
             let ticket = from.number()?;
             let wait = get_wait(&mut from)?;
@@ -150,9 +147,12 @@ impl Machine {
             machine.enqueue(ticket, waiter);
         }
         for _ in 0..from.count()? {
-            let resource = from.resource()?;
-            let version = from.number()?;
-            machine.space.restore(&resource, version, from.number()?);
+            let text = from.text()?;
+            let (version, last_token) = (from.number()?, from.number()?);
+            let Machine { space, leases, .. } = &mut machine;
+            if !space.places_mut().restore(text, version, last_token, leases) {
+                Resource::parse(text).map_err(|_| CodecError::OutOfBounds("a resource"))?;
+            }
         }
         machine.requests.retired.start_at(from.number_in("a number", NUMBER_END)?);
         for _ in 0..from.count()? {
@@ -255,19 +255,49 @@ impl Machine {
             self.is_new(&mark.name)?;
             self.requests.live(mark, Fate::Session(slot), 0);
         }
-        let owner = self.owners.intern(&session.owner);
+        let owner = self.intern(&session.owner);
         self.sessions.insert(slot, Session { owner, ..session });
         Ok(())
     }
 
-    fn restore_lease(&mut self, slot: u32, lease: Lease) -> Result<(), CodecError> {
-        self.session_is_there(lease.ask.under)?;
-        self.can_be_stood_on(&lease.ask.resource)?;
+    fn put_lease(&self, out: &mut Vec<u8>, lease: &Lease) {
+        put_ask(out, &lease.ask(&self.owners));
+        put_number(out, lease.ticket);
+        put_number(out, lease.token);
+        put_number(out, self.ttl_longest(lease).ms());
+        put_number(out, lease.acquired_wall_ms);
+        put_number(out, lease.changed);
+        put_flag(out, lease.broken());
+    }
+
+    fn restore_lease(
+        &mut self,
+        slot: u32,
+        from: &mut Reader<'_>,
+        tokens: &mut Tokens,
+    ) -> Result<(), CodecError> {
+        let ask = get_ask(from)?;
+        let (ticket, token) = (from.number()?, from.number()?);
+        let ttl_longest = from.ttl()?;
+        let (acquired_wall_ms, changed) = (from.number()?, from.number()?);
+        let broken = from.flag()?;
+        self.session_is_there(ask.under)?;
+        self.can_be_stood_on(&ask.resource)?;
         if self.leases.get(slot).is_some() || slot as usize >= self.limits.slots_max {
             return Err(CodecError::OutOfBounds("a slot"));
         }
-        let lease = Lease { ask: self.interned(&lease.ask), ..lease };
-        match lease.ask.under {
+        let place = self.space.places().get(ask.resource.text(), &self.leases);
+        let twice = place.is_some_and(|place| place.crowd.lease_with_token(token).is_some());
+        if twice || !tokens.insert(token, &ask.resource) {
+            return Err(CodecError::OutOfBounds("a token"));
+        }
+        let owner = self.owners.intern(&ask.owner);
+        let mut lease = Lease::new(ask, owner, ticket, token, acquired_wall_ms, changed);
+        lease.set_ttl_longest(Some(ttl_longest).filter(|ttl| *ttl != self.usual_ttl_longest(lease.under())));
+        if broken {
+            lease.set_broken();
+        }
+        match lease.under() {
             Under::Own(_) => self.own_sessions += 1,
             Under::Session(session) => {
                 if let Some(session) = self.sessions.get_mut(session) {
@@ -275,12 +305,13 @@ impl Machine {
                 }
             }
         }
-        if let Some(mark) = &lease.ask.request {
+        if let Some(mark) = &lease.request() {
             self.is_new(&mark.name)?;
             self.requests.live(mark, Fate::Lease(slot), 0);
         }
-        self.space.insert(&lease.ask.resource, lease.standing(slot), lease.changed);
+        let (resource, standing) = (lease.resource.clone(), lease.standing(slot));
         self.leases.insert(slot, lease);
+        self.space.insert(&resource, standing, changed, &self.leases);
         Ok(())
     }
 
@@ -299,6 +330,26 @@ impl Machine {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The tokens of the leases read so far; each is one lease's.
+struct Tokens {
+    /// Of leases that can stand together with leases on other resources: known before they do.
+    with_others: HashSet<u64, Keyed>,
+    all: Vec<u64>,
+}
+
+impl Tokens {
+    fn insert(&mut self, token: u64, resource: &Resource) -> bool {
+        self.all.push(token);
+        matches!(resource.kind(), Kind::Name(_)) || self.with_others.insert(token)
+    }
+
+    fn check(mut self) -> Result<(), CodecError> {
+        self.all.sort_unstable();
+        let twice = self.all.windows(2).any(|pair| pair[0] == pair[1]);
+        if twice { Err(CodecError::OutOfBounds("a token")) } else { Ok(()) }
     }
 }
 
@@ -365,30 +416,6 @@ fn get_session(from: &mut Reader<'_>) -> Result<Session, CodecError> {
         });
     }
     Ok(session)
-}
-
-fn put_lease(out: &mut Vec<u8>, lease: &Lease) {
-    put_ask(out, &lease.ask);
-    put_number(out, lease.ticket);
-    put_number(out, lease.token);
-    put_number(out, lease.ttl_longest.ms());
-    put_number(out, lease.acquired_wall_ms);
-    put_number(out, lease.changed);
-    put_flag(out, lease.broken);
-}
-
-fn get_lease(from: &mut Reader<'_>) -> Result<Lease, CodecError> {
-    Ok(Lease {
-        ask: get_ask(from)?,
-        ticket: from.number()?,
-        token: from.number()?,
-        ttl_longest: from.ttl()?,
-        acquired_wall_ms: from.number()?,
-        changed: from.number()?,
-        broken: from.flag()?,
-        deadline_us: 0,
-        armed_us: None,
-    })
 }
 
 fn put_known(out: &mut Vec<u8>, known: &Known) {

@@ -1,33 +1,28 @@
 //! Who stands where: every lease and every waiter by the place it covers, so that those in each other's way find each
-//! other without a scan. Knows orders (tokens, tickets) and slots, not owners or time. Fenced files join here: the
-//! inode of one of the server's own files stands in the path tree, at its path.
+//! other without a scan. Knows orders (tokens, tickets) and slots, not owners or time; of the table of leases, which is
+//! an argument wherever an exact place is asked for, only what `places.rs` reads there. Fenced files join here: the inode
+//! of one of the server's own files stands in the path tree, at its path.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::borrow::Borrow;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use leasehold_planted::{Bug, planted};
 
-use crate::crowd::{Class, Crowd, Sets, Standing};
+use crate::crowd::{Class, Crowd, Standing};
 use crate::event::{Seq, Ticket};
 use crate::ids::HashKey;
 use crate::intervals::{Interval, Intervals};
 use crate::keyed::Keyed;
+use crate::lease::Lease;
+use crate::places::{CrowdThere, Places};
 use crate::resource::{Bytes, Kind, Resource, ancestors};
+use crate::slab::Slab;
 use crate::words::Mode;
 
 /// How many waiters are counted one by one to tell somebody its place.
 const PLACES_COUNTED_MAX: usize = 256;
-
-/// A resource that somebody holds or waits for.
-#[derive(Debug)]
-struct Place {
-    crowd: Crowd,
-    version: Seq,
-}
 
 /// The ranges of one inode, by class and mode.
 #[derive(Debug)]
@@ -56,7 +51,7 @@ struct OwnFile {
 #[derive(Debug)]
 pub(crate) struct Space {
     /// Exactly who stands on each resource, in the order of lists.
-    places: BTreeMap<Resource, Place>,
+    places: Places,
     /// For each path, by a keyed hash of its text, who stands strictly under it, or on the inode of a file at it or
     /// under it. By hash, because a deep path has many ancestors and their texts would weigh more than all else.
     beneath: HashMap<[u64; 2], Crowd, Keyed>,
@@ -68,16 +63,10 @@ pub(crate) struct Space {
     key: Keyed,
 }
 
-impl Borrow<str> for Resource {
-    fn borrow(&self) -> &str {
-        self.text()
-    }
-}
-
 impl Space {
     pub(crate) fn new(key: HashKey) -> Self {
         Space {
-            places: BTreeMap::new(),
+            places: Places::new(),
             beneath: HashMap::with_hasher(Keyed(key)),
             inodes: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -152,17 +141,8 @@ impl Space {
     }
 
     /// Puts a lease or waiter in its place; `seq` is the event that did.
-    pub(crate) fn insert(&mut self, resource: &Resource, standing: Standing, seq: Seq) {
-        match self.places.get_mut(resource) {
-            Some(place) => {
-                place.crowd.insert(&standing);
-                place.version = place.version.max(seq);
-            }
-            None => {
-                let place = Place { crowd: Crowd::of(&standing), version: seq };
-                self.places.insert(resource.clone(), place);
-            }
-        }
+    pub(crate) fn insert(&mut self, resource: &Resource, standing: Standing, seq: Seq, leases: &Slab<Lease>) {
+        self.places.insert(resource, &standing, seq, leases);
         let above = match resource.kind() {
             Kind::Name(_) => None,
             Kind::Path(_) => Some((resource.clone(), false)),
@@ -186,15 +166,8 @@ impl Space {
     }
 
     /// Takes a lease or waiter out of its place.
-    pub(crate) fn remove(&mut self, resource: &Resource, standing: Standing, seq: Seq) {
-        let place = self.places.get_mut(resource);
-        assert!(place.is_some(), "what leaves a place stood there");
-        if let Some(place) = place {
-            place.version = place.version.max(seq);
-            if place.crowd.remove(&standing) {
-                self.places.remove(resource);
-            }
-        }
+    pub(crate) fn remove(&mut self, resource: &Resource, standing: Standing, seq: Seq, leases: &Slab<Lease>) {
+        self.places.remove(resource, &standing, seq, leases);
         let above = match resource.kind() {
             Kind::Name(_) => None,
             Kind::Path(_) => Some((resource.clone(), false)),
@@ -227,21 +200,30 @@ impl Space {
 
     /// A waiter goes away or comes back. It stands for both for a moment, so that its place is not forgotten with the
     /// version and the token that are remembered of it.
-    pub(crate) fn reclass(&mut self, resource: &Resource, before: Standing, after: Standing) {
-        self.insert(resource, after, 0);
-        self.remove(resource, before, 0);
+    pub(crate) fn reclass(
+        &mut self,
+        resource: &Resource,
+        before: Standing,
+        after: Standing,
+        leases: &Slab<Lease>,
+    ) {
+        self.insert(resource, after, 0, leases);
+        self.remove(resource, before, 0, leases);
     }
 
     /// Notes that something about a resource's leases changed.
-    pub(crate) fn touch(&mut self, resource: &Resource, seq: Seq) {
-        if let Some(place) = self.places.get_mut(resource) {
-            place.version = place.version.max(seq);
-        }
+    pub(crate) fn touch(&mut self, resource: &Resource, seq: Seq, leases: &Slab<Lease>) {
+        self.places.touch(resource, seq, leases);
     }
 
     /// A lease that conflicts with a request: its slot.
-    pub(crate) fn lease_in_the_way(&self, resource: &Resource, mode: Mode) -> Option<u32> {
-        self.in_the_way(resource, mode, Class::Lease, u64::MAX).map(|(_, slot)| slot)
+    pub(crate) fn lease_in_the_way(
+        &self,
+        resource: &Resource,
+        mode: Mode,
+        leases: &Slab<Lease>,
+    ) -> Option<u32> {
+        self.in_the_way(resource, mode, Class::Lease, u64::MAX, leases).map(|(_, slot)| slot)
     }
 
     /// A waiter in line before `before` that conflicts with a request; a late one, so that waiters form a chain and
@@ -251,13 +233,23 @@ impl Space {
         resource: &Resource,
         mode: Mode,
         before: Ticket,
+        leases: &Slab<Lease>,
     ) -> Option<Ticket> {
-        self.in_the_way(resource, mode, Class::Line, before).map(|(ticket, _)| ticket)
+        self.in_the_way(resource, mode, Class::Line, before, leases).map(|(ticket, _)| ticket)
     }
 
-    fn in_the_way(&self, resource: &Resource, mode: Mode, class: Class, before: u64) -> Option<(u64, u32)> {
-        let crowds =
-            self.crowds(resource).filter_map(|crowd| crowd.newest_in_the_way(class, mode, before)).max();
+    fn in_the_way(
+        &self,
+        resource: &Resource,
+        mode: Mode,
+        class: Class,
+        before: u64,
+        leases: &Slab<Lease>,
+    ) -> Option<(u64, u32)> {
+        let crowds = self
+            .crowds(resource, leases)
+            .filter_map(|crowd| crowd.newest_in_the_way(class, mode, before))
+            .max();
         let Kind::Bytes(bytes) = resource.kind() else { return crowds };
         let inode = self.inodes.get(&bytes.inode);
         let ranges = inode.into_iter().flat_map(|inode| {
@@ -268,14 +260,18 @@ impl Space {
             )
         });
         if planted(Bug::RangesComparedByEquality) {
-            let equal = self.places.get(resource);
+            let equal = self.places.get(resource.text(), leases);
             return equal.and_then(|place| place.crowd.newest_in_the_way(class, mode, before)).max(crowds);
         }
         crowds.into_iter().chain(ranges).max()
     }
 
     /// The crowds that overlap a resource; for bytes, only those that stand on paths.
-    fn crowds<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Crowd> {
+    fn crowds<'a>(
+        &'a self,
+        resource: &'a Resource,
+        leases: &'a Slab<Lease>,
+    ) -> impl Iterator<Item = CrowdThere<'a>> {
         let (exact, path, beneath) = match resource.kind() {
             Kind::Name(_) => (Some(resource.text()), None, None),
             Kind::Path(_) => (Some(resource.text()), Some((resource, false)), Some(resource.text())),
@@ -285,22 +281,27 @@ impl Space {
         exact
             .into_iter()
             .chain(above)
-            .filter_map(|text| self.places.get(text))
-            .map(|place| &place.crowd)
-            .chain(beneath.and_then(|text| self.beneath.get(&self.key.0.path(text))))
+            .filter_map(|text| self.places.get(text, leases))
+            .map(|place| place.crowd)
+            .chain(beneath.and_then(|text| self.beneath.get(&self.key.0.path(text))).map(CrowdThere::Kept))
     }
 
     /// The lease with this token if it covers the resource: its slot.
-    pub(crate) fn covering_lease(&self, resource: &Resource, token: u64) -> Option<u32> {
+    pub(crate) fn covering_lease(
+        &self,
+        resource: &Resource,
+        token: u64,
+        leases: &Slab<Lease>,
+    ) -> Option<u32> {
+        let stands_on = |text: &str| self.places.get(text, leases)?.crowd.lease_with_token(token);
         match resource.kind() {
-            Kind::Name(_) => self.places.get(resource)?.crowd.lease_with_token(token),
-            Kind::Path(_) => core::iter::once(resource.text())
-                .chain(upward(resource, false))
-                .find_map(|text| self.places.get(text)?.crowd.lease_with_token(token)),
+            Kind::Name(_) => stands_on(resource.text()),
+            Kind::Path(_) => {
+                core::iter::once(resource.text()).chain(upward(resource, false)).find_map(stands_on)
+            }
             Kind::Bytes(bytes) => {
-                let on_a_path = self.path_of(resource).and_then(|path| {
-                    upward(path, true).find_map(|text| self.places.get(text)?.crowd.lease_with_token(token))
-                });
+                let on_a_path =
+                    self.path_of(resource).and_then(|path| upward(path, true).find_map(stands_on));
                 on_a_path.or_else(|| {
                     let ranges = &self.inodes.get(&bytes.inode)?.ranges[Class::Lease as usize];
                     ranges.iter().find_map(|ranges| {
@@ -313,8 +314,8 @@ impl Space {
     }
 
     /// The newest token above `above` that was seen on what overlaps a resource.
-    pub(crate) fn newer_token(&self, resource: &Resource, above: u64) -> Option<u64> {
-        let held = self.crowds(resource).filter_map(|crowd| {
+    pub(crate) fn newer_token(&self, resource: &Resource, above: u64, leases: &Slab<Lease>) -> Option<u64> {
+        let held = self.crowds(resource, leases).filter_map(|crowd| {
             crowd.newest_in_the_way(Class::Lease, Mode::Exclusive, u64::MAX).map(|(token, _)| token)
         });
         let ranges = match resource.kind() {
@@ -324,48 +325,29 @@ impl Space {
             }),
             _ => None,
         };
-        held.chain(self.last_token(resource)).chain(ranges).filter(|token| *token > above).max()
+        held.chain(self.last_token(resource, leases)).chain(ranges).filter(|token| *token > above).max()
     }
 
     /// The newest token seen on exactly this resource while it is remembered.
-    pub(crate) fn last_token(&self, resource: &Resource) -> Option<u64> {
-        match &self.places.get(resource)?.crowd {
-            Crowd::One { token, .. } => Some(*token),
-            Crowd::Many(sets) => (sets.last_token > 0).then_some(sets.last_token),
-        }
-    }
-
-    /// Gives back what a snapshot kept of a resource beside what stands there: its version, whatever event put its
-    /// crowd back, and a token that was once newer.
-    pub(crate) fn restore(&mut self, resource: &Resource, version: Seq, last_token: u64) {
-        let Some(place) = self.places.get_mut(resource) else { return };
-        place.version = version;
-        if let Crowd::One { mode, token, slot } = place.crowd
-            && last_token > token
-        {
-            let mut sets = Sets::default();
-            sets.sets[Class::Lease as usize][mode as usize].insert(token, slot);
-            place.crowd = Crowd::Many(Box::new(sets));
-        }
-        if let Crowd::Many(sets) = &mut place.crowd {
-            sets.last_token = sets.last_token.max(last_token);
-        }
+    pub(crate) fn last_token(&self, resource: &Resource, leases: &Slab<Lease>) -> Option<u64> {
+        self.places.get(resource.text(), leases)?.crowd.last_token()
     }
 
     /// The event that last changed exactly this resource.
-    pub(crate) fn version(&self, resource: &Resource) -> Option<Seq> {
-        self.places.get(resource).map(|place| place.version)
+    pub(crate) fn version(&self, resource: &Resource, leases: &Slab<Lease>) -> Option<Seq> {
+        self.places.get(resource.text(), leases).map(|place| place.version)
     }
 
     /// Waiters on exactly this resource.
-    pub(crate) fn waiters_on(&self, resource: &Resource) -> usize {
-        self.places.get(resource).map_or(0, |place| place.crowd.waiters())
+    pub(crate) fn waiters_on(&self, resource: &Resource, leases: &Slab<Lease>) -> usize {
+        self.places.get(resource.text(), leases).map_or(0, |place| place.crowd.waiters())
     }
 
     /// The place of a waiter among those on exactly this resource, from 1: exact near both ends of the line, and in the
     /// middle of a long one the first place that it can be.
-    pub(crate) fn place_in_line(&self, resource: &Resource, ticket: Ticket) -> usize {
-        let Some(Place { crowd: Crowd::Many(sets), .. }) = self.places.get(resource) else { return 1 };
+    pub(crate) fn place_in_line(&self, resource: &Resource, ticket: Ticket, leases: &Slab<Lease>) -> usize {
+        let Some(place) = self.places.get(resource.text(), leases) else { return 1 };
+        let Crowd::Many(sets) = &*place.crowd else { return 1 };
         let line = || sets.sets[1..].iter().flatten();
         let later: usize = line().map(|set| set.range(ticket..).take(PLACES_COUNTED_MAX).count()).sum();
         if later < PLACES_COUNTED_MAX {
@@ -375,9 +357,9 @@ impl Space {
     }
 
     /// Slots of the leases on exactly this resource, oldest first.
-    pub(crate) fn leases_on(&self, resource: &Resource) -> Vec<u32> {
+    pub(crate) fn leases_on(&self, resource: &Resource, leases: &Slab<Lease>) -> Vec<u32> {
         let mut found = Vec::new();
-        if let Some(place) = self.places.get(resource) {
+        if let Some(place) = self.places.get(resource.text(), leases) {
             place.crowd.collect(Class::Lease, usize::MAX, &mut found);
         }
         found.sort_unstable();
@@ -390,36 +372,33 @@ impl Space {
         &self,
         resource: &Resource,
         most: usize,
+        leases: &Slab<Lease>,
         lease: impl Fn(u32) -> bool,
         waiter: impl Fn(Ticket) -> bool,
     ) -> bool {
-        match self.places.get(resource).map(|place| &place.crowd) {
-            None => false,
-            Some(Crowd::One { slot, .. }) => lease(*slot),
-            Some(Crowd::Many(sets)) => {
-                let [leases, line, skipped] = &sets.sets;
+        let Some(place) = self.places.get(resource.text(), leases) else { return false };
+        match &*place.crowd {
+            Crowd::One { slot, .. } => lease(*slot),
+            Crowd::Many(sets) => {
+                let [held, line, skipped] = &sets.sets;
                 let mut waiters = line.iter().chain(skipped).flat_map(|set| set.keys().take(most));
-                leases.iter().flat_map(|set| set.values().take(most)).any(|slot| lease(*slot))
+                held.iter().flat_map(|set| set.values().take(most)).any(|slot| lease(*slot))
                     || waiters.any(|ticket| waiter(*ticket))
             }
         }
     }
 
-    /// Tickets of the waiters on exactly this resource, at most `most` of each kind.
-    pub(crate) fn waiters_at(&self, resource: &Resource, most: usize) -> Vec<Ticket> {
-        let mut found = Vec::new();
-        if let Some(place) = self.places.get(resource) {
-            place.crowd.collect(Class::Line, most, &mut found);
-            place.crowd.collect(Class::Skipped, most, &mut found);
-        }
-        found.into_iter().map(|(ticket, _)| ticket).collect()
-    }
-
     /// Everything of some classes that overlaps a resource, in order, at most `most`, each as (order, slot).
-    pub(crate) fn overlapping(&self, resource: &Resource, classes: &[Class], most: usize) -> Vec<(u64, u32)> {
+    pub(crate) fn overlapping(
+        &self,
+        resource: &Resource,
+        classes: &[Class],
+        most: usize,
+        leases: &Slab<Lease>,
+    ) -> Vec<(u64, u32)> {
         let mut found = Vec::new();
         for class in classes {
-            for crowd in self.crowds(resource) {
+            for crowd in self.crowds(resource, leases) {
                 crowd.collect(*class, most, &mut found);
             }
             if let Kind::Bytes(bytes) = resource.kind()
@@ -436,9 +415,22 @@ impl Space {
     }
 
     /// Resources that somebody holds or waits for, in order, from the first that is not before `from`.
-    pub(crate) fn resources_from<'a>(&'a self, from: &str) -> impl Iterator<Item = &'a Resource> {
-        use core::ops::Bound;
-        self.places.range::<str, _>((Bound::Included(from), Bound::Unbounded)).map(|(resource, _)| resource)
+    pub(crate) fn resources_from<'a>(
+        &'a self,
+        from: &str,
+        leases: &'a Slab<Lease>,
+    ) -> impl Iterator<Item = &'a Resource> {
+        self.places.iter_from(from, leases).map(|place| place.resource)
+    }
+
+    /// The places themselves.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The same, for whoever reads a snapshot into them.
+    pub(crate) fn places_mut(&mut self) -> &mut Places {
+        &mut self.places
     }
 }
 
@@ -466,6 +458,11 @@ mod tests {
         Standing { class: Class::Lease, mode: Mode::Exclusive, order: token, slot: token as u32 }
     }
 
+    /// No lease is in it, so that every place here has a record of its own.
+    fn nobody() -> Slab<Lease> {
+        Slab::new()
+    }
+
     #[test]
     fn a_files_inode_is_one_with_its_path() {
         let number = crate::limits::FILE_INODE_FIRST;
@@ -475,9 +472,10 @@ mod tests {
         assert!(!space.exists(&inode));
         space.join_file(number, resource("path:/reports/a.log"));
         assert!(space.exists(&inode));
-        let in_the_way = |space: &Space, text: &Resource| space.lease_in_the_way(text, Mode::Exclusive);
+        let in_the_way =
+            |space: &Space, text: &Resource| space.lease_in_the_way(text, Mode::Exclusive, &nobody());
 
-        space.insert(&range, lease(1), 1);
+        space.insert(&range, lease(1), 1, &nobody());
         for (text, expected) in [
             ("path:/reports/a.log", Some(1)),
             ("path:/reports", Some(1)),
@@ -487,16 +485,16 @@ mod tests {
         ] {
             assert_eq!(in_the_way(&space, &resource(text)), expected, "{text}");
         }
-        space.remove(&range, lease(1), 2);
+        space.remove(&range, lease(1), 2, &nobody());
 
         for text in ["path:/reports/a.log", "path:/reports", "path:/"] {
-            space.insert(&resource(text), lease(2), 3);
+            space.insert(&resource(text), lease(2), 3, &nobody());
             assert_eq!(in_the_way(&space, &inode), Some(2), "{text}");
             assert_eq!(in_the_way(&space, &range), Some(2), "{text}");
-            assert_eq!(space.covering_lease(&range, 2), Some(2));
-            space.remove(&resource(text), lease(2), 4);
+            assert_eq!(space.covering_lease(&range, 2, &nobody()), Some(2));
+            space.remove(&resource(text), lease(2), 4, &nobody());
         }
-        space.insert(&resource("path:/reports/a.log/below"), lease(3), 5);
+        space.insert(&resource("path:/reports/a.log/below"), lease(3), 5, &nobody());
         assert_eq!(in_the_way(&space, &inode), None);
     }
 }

@@ -106,6 +106,16 @@ impl Ttl {
     pub fn us(self) -> u64 {
         self.ms() * 1000
     }
+
+    /// As a small number, for records that hold little else.
+    pub(crate) fn packed(self) -> u32 {
+        self.0
+    }
+
+    /// Of a number that was packed.
+    pub(crate) fn unpacked(packed: u32) -> Ttl {
+        Ttl(packed)
+    }
 }
 
 impl Default for Ttl {
@@ -215,6 +225,9 @@ impl Reason {
 pub struct Metadata(Option<Arc<BTreeMap<String, String>>>);
 
 impl Metadata {
+    /// Nothing.
+    pub(crate) const NONE: Metadata = Metadata(None);
+
     /// Checks a `metadata` map.
     pub fn new(map: BTreeMap<String, String>) -> Result<Metadata, Invalid> {
         if map.is_empty() {

@@ -9,6 +9,7 @@ use crate::command::{Acquire, Request};
 use crate::event::{Ask, Event, RequestMark, Under};
 use crate::ids::{RequestName, SessionId};
 use crate::invalid::Invalid;
+use crate::lease::Lease;
 use crate::limits::NUMBER_END;
 use crate::machine::{Machine, Output};
 use crate::requests::{Fate, Known};
@@ -80,7 +81,7 @@ impl Machine {
         if self.waiters.len() >= self.limits.waiters_max && !planted(Bug::LimitNotLookedAt) {
             return self.busy("the limit of waiters is reached", request).into();
         }
-        if self.space.waiters_on(&ask.resource) >= self.limits.waiters_per_lock_max {
+        if self.space.waiters_on(&ask.resource, &self.leases) >= self.limits.waiters_per_lock_max {
             return self.busy("the limit of waiters on one lock is reached", request).into();
         }
         let ticket = self.next_ticket;
@@ -117,7 +118,7 @@ impl Machine {
                 if let Some(how) = self.end_if_over(slot, out) {
                     return Some(Refusal::from(how).into());
                 }
-                if self.leases.get(slot).is_some_and(|lease| lease.broken) {
+                if self.leases.get(slot).is_some_and(Lease::broken) {
                     return Some(Refusal::Released.into());
                 }
                 self.tell_lease(request.attachment, slot, request.arrived_raw_us, out);

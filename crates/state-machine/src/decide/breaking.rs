@@ -9,7 +9,6 @@ use crate::ids::Secret;
 use crate::limits::{BREAK_LEASES_MAX, BREAK_TOKENS_MAX};
 use crate::machine::{Machine, Output};
 use crate::requests::Fate;
-use crate::timers::Due;
 
 use super::Judged;
 use super::acquire::other_payload;
@@ -44,7 +43,7 @@ impl Machine {
         }
         let mut free_at_us = self.now.us;
         let through = *wanted.broken.through.get_or_insert(self.last_token);
-        for slot in self.space.leases_on(&wanted.resource) {
+        for slot in self.space.leases_on(&wanted.resource, &self.leases) {
             if self.slice == 0 {
                 return Judged::HeldBack;
             }
@@ -58,7 +57,7 @@ impl Machine {
             if !known && wanted.broken.tokens.len() == BREAK_LEASES_MAX {
                 break;
             }
-            let news = !lease.broken || wanted.force;
+            let news = !lease.broken() || wanted.force;
             if news || self.lease_over(lease).is_some() {
                 self.slice -= 1;
             }
@@ -91,12 +90,9 @@ impl Machine {
         // From here on the lease has a deadline of its own: renewals of its session no longer move it.
         let deadline_us = self.deadline_us(lease);
         let (reason, force) = (wanted.reason.clone(), wanted.force);
-        let lease = lease.name(slot);
+        let lease = lease.name(slot, &self.owners);
         self.emit(Event::Broken { lease, reason, force }, out);
-        if let Some(lease) = self.leases.get_mut(slot) {
-            lease.deadline_us = deadline_us;
-            self.timers.arm(&mut lease.armed_us, Due::Lease(slot), deadline_us);
-        }
+        self.arm_lease(slot, deadline_us);
     }
 
     fn break_mark(&self, wanted: &Break) -> Option<RequestMark> {

@@ -48,7 +48,7 @@ impl Machine {
                 CancelFound::Waiting
             }
             Some(Fate::Lease(slot)) => {
-                self.same_lock(resource, self.leases.get(slot).map(|lease| &lease.ask.resource))?;
+                self.same_lock(resource, self.leases.get(slot).map(|lease| &lease.resource))?;
                 if self.end_if_over(slot, out).is_some() {
                     return Ok(Answer::Cancelled(CancelFound::Released));
                 }

@@ -141,10 +141,10 @@ impl Machine {
         out: &mut Output,
     ) -> Result<LeaseName, Refusal> {
         if planted(Bug::WriteUnfenced)
-            && let Some(slot) = self.space.leases_on(&proof.resource).first()
+            && let Some(slot) = self.space.leases_on(&proof.resource, &self.leases).first()
             && let Some(lease) = self.leases.get(*slot)
         {
-            return Ok(LeaseName { token: proof.token, ..lease.name(*slot) });
+            return Ok(LeaseName { token: proof.token, ..lease.name(*slot, &self.owners) });
         }
         let slot = self.prove_live(proof, out).map_err(|refusal| match refusal {
             // A newer token may also have been seen by the file itself.
@@ -156,7 +156,7 @@ impl Machine {
             other => other,
         })?;
         match self.leases.get(slot) {
-            Some(lease) if lease.ask.mode == Mode::Exclusive => Ok(lease.name(slot)),
+            Some(lease) if lease.mode() == Mode::Exclusive => Ok(lease.name(slot, &self.owners)),
             _ => Err(SHARED),
         }
     }

@@ -27,7 +27,7 @@ impl Machine {
             Err(refusal) => return refusal.into(),
         };
         let Some(lease) = self.leases.get(slot) else { return Refusal::NotFound("no such lease").into() };
-        let ttl = match lease.ask.under {
+        let ttl = match lease.under() {
             Under::Session(_) if wanted.ttl.is_some() => {
                 let problem = "a lease under a session lives by the session's TTL; leave ttl_ms out";
                 return Refusal::Invalid(Invalid::new("ttl_ms", problem)).into();
@@ -35,9 +35,9 @@ impl Machine {
             Under::Session(_) => None,
             Under::Own(ttl) => wanted.ttl.filter(|wanted| *wanted != ttl),
         };
-        let metadata = wanted.metadata.clone().filter(|metadata| *metadata != lease.ask.metadata);
+        let metadata = wanted.metadata.clone().filter(|metadata| metadata != lease.metadata());
         if ttl.is_some() || metadata.is_some() {
-            let lease = lease.name(slot);
+            let lease = lease.name(slot, &self.owners);
             self.emit(Event::Updated { lease, ttl, metadata }, out);
         }
         self.prolong(slot);
@@ -53,7 +53,7 @@ impl Machine {
 
     pub(crate) fn release(&mut self, proof: &Proof, out: &mut Output) -> Outcome {
         if planted(Bug::ReleaseByNameOnly)
-            && let Some(slot) = self.space.leases_on(&proof.resource).first()
+            && let Some(slot) = self.space.leases_on(&proof.resource, &self.leases).first()
         {
             return Ok(self.give_back(*slot, Release::Holder, out));
         }
@@ -68,7 +68,7 @@ impl Machine {
     pub(crate) fn give_back(&mut self, slot: u32, why: Release, out: &mut Output) -> Answer {
         let remaining_ms = self.leases.get(slot).map(|lease| self.now.ms_until(self.deadline_us(lease)));
         if let Some(lease) = self.leases.get(slot) {
-            let lease = lease.name(slot);
+            let lease = lease.name(slot, &self.owners);
             self.emit(Event::Released { lease, why }, out);
         }
         Answer::Released { remaining_ms }
@@ -77,9 +77,9 @@ impl Machine {
     pub(crate) fn verify(&self, resource: &Resource, token: u64) -> Outcome {
         let lease = self
             .space
-            .covering_lease(resource, token)
+            .covering_lease(resource, token, &self.leases)
             .and_then(|slot| self.leases.get(slot))
-            .filter(|lease| !lease.broken && self.lease_over(lease).is_none());
+            .filter(|lease| !lease.broken() && self.lease_over(lease).is_none());
         match lease {
             Some(lease) => Ok(Answer::Valid { expires_in_ms: self.now.ms_until(self.deadline_us(lease)) }),
             None => Err(self.stale(resource, token)),
@@ -98,14 +98,14 @@ impl Machine {
     /// Finds the lease that a proof speaks of, in the order of the contract: unknown, mismatch, ended.
     fn prove(&mut self, proof: &Proof, out: &mut Output) -> Result<Found, Refusal> {
         let LeaseId { slot, secret } = proof.lease;
-        if let Some(lease) = self.leases.get(slot).filter(|lease| lease.ask.secret == secret) {
-            let all_match = lease.ask.resource == proof.resource
-                && lease.ask.owner == proof.owner
+        if let Some(lease) = self.leases.get(slot).filter(|lease| lease.secret == secret) {
+            let all_match = lease.resource == proof.resource
+                && *self.owners.name(lease.owner) == proof.owner
                 && lease.token == proof.token;
             if !all_match {
                 return Err(self.stale(&proof.resource, proof.token));
             }
-            let broken = lease.broken;
+            let broken = lease.broken();
             return Ok(match self.end_if_over(slot, out) {
                 Some(how) => Found::Ended(how),
                 None => Found::Standing { slot, broken },
@@ -127,14 +127,14 @@ impl Machine {
     }
 
     fn stale(&self, resource: &Resource, token: u64) -> Refusal {
-        Refusal::StaleToken { highest_token: self.space.newer_token(resource, token) }
+        Refusal::StaleToken { highest_token: self.space.newer_token(resource, token, &self.leases) }
     }
 
     /// Moves the deadline of a lease's session to a TTL from now, never back. The timers follow when they come due.
     pub(crate) fn prolong(&mut self, slot: u32) {
         let now_us = self.now.us;
         let Some(lease) = self.leases.get_mut(slot) else { return };
-        match lease.ask.under {
+        match lease.under() {
             Under::Own(ttl) => lease.deadline_us = lease.deadline_us.max(now_us + ttl.us()),
             Under::Session(session) => self.prolong_session(session),
         }
@@ -143,7 +143,7 @@ impl Machine {
     /// The newest event that an answer about this lease alone speaks of.
     fn spoken_of(&self, slot: u32) -> u64 {
         let Some(lease) = self.leases.get(slot) else { return self.seq };
-        let session = match lease.ask.under {
+        let session = match lease.under() {
             Under::Own(_) => 0,
             Under::Session(session) => self.sessions.get(session).map_or(0, |session| session.changed),
         };

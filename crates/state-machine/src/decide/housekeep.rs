@@ -60,9 +60,9 @@ impl Machine {
                 }
                 Due::Lease(slot) => {
                     if self.end_if_over(slot, out).is_none()
-                        && let Some(lease) = self.leases.get_mut(slot)
+                        && let Some(deadline_us) = self.leases.get(slot).map(|lease| lease.deadline_us)
                     {
-                        self.timers.arm(&mut lease.armed_us, due, lease.deadline_us);
+                        self.arm_lease(slot, deadline_us);
                     }
                 }
                 Due::Waiter(ticket) => {

@@ -10,6 +10,7 @@ use crate::answer::{Answer, Outcome, Refusal, Reply};
 use crate::command::Attachment;
 use crate::event::{Ask, Departure, Event, Ticket, Under};
 use crate::ids::LeaseId;
+use crate::lease::Lease;
 use crate::limits::GRACE_US;
 use crate::machine::{Machine, Output, QueuedNotice};
 use crate::records::Presence;
@@ -26,12 +27,8 @@ impl Machine {
         let token = token::next(self.last_token, trusted);
         let slot = self.leases.vacant();
         self.emit(Event::Granted { ticket, slot, token, ask }, out);
-        let now_us = self.now.us;
-        if let Some(lease) = self.leases.get_mut(slot)
-            && let Under::Own(ttl) = lease.ask.under
-        {
-            lease.deadline_us = now_us + ttl.us();
-            self.timers.arm(&mut lease.armed_us, Due::Lease(slot), lease.deadline_us);
+        if let Some(Under::Own(ttl)) = self.leases.get(slot).map(Lease::under) {
+            self.arm_lease(slot, self.now.us + ttl.us());
         }
         slot
     }
@@ -62,7 +59,7 @@ impl Machine {
         waiter.wait_until_us = now_us + wait.us();
         let after = waiter.standing(ticket);
         if before.class != after.class {
-            self.space.reclass(&waiter.ask.resource, before, after);
+            self.space.reclass(&waiter.ask.resource, before, after, &self.leases);
         }
         let due_us = waiter.due_us();
         self.timers.arm(&mut waiter.armed_us, Due::Waiter(ticket), due_us);
@@ -80,7 +77,7 @@ impl Machine {
     pub(crate) fn tell_queued(&mut self, ticket: Ticket, out: &mut Output) {
         let Some(waiter) = self.waiters.get(&ticket) else { return };
         if let Some((to, _)) = waiter.attached() {
-            let position = self.space.place_in_line(&waiter.ask.resource, ticket) as u64;
+            let position = self.space.place_in_line(&waiter.ask.resource, ticket, &self.leases) as u64;
             out.queued.push(QueuedNotice { to, position, after: self.seq });
         }
     }
@@ -94,7 +91,7 @@ impl Machine {
         let before = waiter.standing(ticket);
         waiter.presence = Presence::Detached { until_us };
         let after = waiter.standing(ticket);
-        self.space.reclass(&waiter.ask.resource, before, after);
+        self.space.reclass(&waiter.ask.resource, before, after, &self.leases);
         if let Some(obstacle) = waiter.parked_on.take() {
             self.parked.remove(&(obstacle, ticket));
         }
@@ -110,9 +107,9 @@ impl Machine {
 
     /// Nobody was there to hear of a grant. Without a request id nobody can come back for it either.
     pub(crate) fn abandon(&mut self, id: &LeaseId, out: &mut Output) {
-        let lease = self.leases.get(id.slot).filter(|lease| lease.ask.secret == id.secret);
-        let Some(lease) = lease.filter(|lease| lease.ask.request.is_none()) else { return };
-        let name = lease.name(id.slot);
+        let lease = self.leases.get(id.slot).filter(|lease| lease.secret == id.secret);
+        let Some(lease) = lease.filter(|lease| lease.request().is_none()) else { return };
+        let name = lease.name(id.slot, &self.owners);
         if self.end_if_over(id.slot, out).is_none() {
             self.emit(Event::Released { lease: name, why: crate::event::Release::Gone }, out);
         }

@@ -125,20 +125,20 @@ impl Machine {
     pub(crate) fn end_if_over(&mut self, slot: u32, out: &mut Output) -> Option<Ending> {
         let lease = self.leases.get(slot)?;
         let how = self.lease_over(lease)?;
-        if let Under::Session(session) = lease.ask.under
-            && !lease.broken
+        if let Under::Session(session) = lease.under()
+            && !lease.broken()
         {
             self.end_session_if_due(session, out);
         }
         let lease = self.leases.get(slot)?;
         let late_us = self.now.us.saturating_sub(self.deadline_us(lease));
-        let name = lease.name(slot);
+        let name = lease.name(slot, &self.owners);
         let event = match how {
             Ending::Expired => {
                 out.expiry_lag_us.push(late_us);
                 Event::Expired { lease: name }
             }
-            Ending::Released if lease.broken => Event::Released { lease: name, why: Release::Broken },
+            Ending::Released if lease.broken() => Event::Released { lease: name, why: Release::Broken },
             Ending::Released => Event::Released { lease: name, why: Release::Closed },
         };
         self.emit(event, out);

@@ -40,8 +40,8 @@ impl Machine {
     /// A lease as its holder sees it. `seq` is the newest event that the answer speaks of.
     pub(crate) fn lease_view(&self, slot: u32, arrived_raw_us: u64, seq: Seq) -> Option<LeaseView> {
         let lease = self.leases.get(slot)?;
-        let id = LeaseId { slot, secret: lease.ask.secret };
-        let (session, ttl) = match lease.ask.under {
+        let id = LeaseId { slot, secret: lease.secret };
+        let (session, ttl) = match lease.under() {
             Under::Own(ttl) => (SessionId::Own(id), ttl),
             Under::Session(slot) => {
                 let session = self.sessions.get(slot)?;
@@ -49,14 +49,14 @@ impl Machine {
             }
         };
         let promise = self.promise(ttl, self.deadline_us(lease), arrived_raw_us);
-        let version = self.space.version(&lease.ask.resource).unwrap_or(seq);
+        let version = self.space.version(&lease.resource, &self.leases).unwrap_or(seq);
         Some(LeaseView {
-            resource: lease.ask.resource.clone(),
-            owner: lease.ask.owner.clone(),
+            resource: lease.resource.clone(),
+            owner: self.owners.name(lease.owner).clone(),
             session,
             lease: id,
             token: lease.token,
-            mode: lease.ask.mode,
+            mode: lease.mode(),
             ttl,
             expires_in_ms: promise.expires_in_ms,
             renew_after_ms: promise.renew_after_ms,
@@ -65,8 +65,8 @@ impl Machine {
             expires_wall_ms: self.now.wall_ms + promise.expires_in_ms,
             version: version.min(seq),
             seq,
-            metadata: lease.ask.metadata.clone(),
-            repeatable: lease.ask.request.is_some(),
+            metadata: lease.metadata().clone(),
+            repeatable: lease.request().is_some(),
         })
     }
 
@@ -81,10 +81,10 @@ impl Machine {
     /// The session of a single lease, seen as a session.
     pub(crate) fn own_session_view(&self, slot: u32, arrived_raw_us: u64) -> Option<SessionView> {
         let lease = self.leases.get(slot)?;
-        let Under::Own(ttl) = lease.ask.under else { return None };
+        let Under::Own(ttl) = lease.under() else { return None };
         let promise = self.promise(ttl, lease.deadline_us, arrived_raw_us);
-        let id = SessionId::Own(LeaseId { slot, secret: lease.ask.secret });
-        Some(view(id, &lease.ask.owner, ttl, promise, &[], lease.changed, &lease.ask.metadata))
+        let id = SessionId::Own(LeaseId { slot, secret: lease.secret });
+        Some(view(id, self.owners.name(lease.owner), ttl, promise, &[], lease.changed, lease.metadata()))
     }
 }
 

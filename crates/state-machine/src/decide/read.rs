@@ -40,7 +40,7 @@ impl Machine {
         let mut locks: Vec<Snapshot> = Vec::new();
         let mut next_cursor = None;
         let mut entries = 0;
-        for (looks, resource) in self.space.resources_from(from).enumerate() {
+        for (looks, resource) in self.space.resources_from(from, &self.leases).enumerate() {
             if !resource.text().starts_with(&page.prefix) {
                 break;
             }
@@ -93,17 +93,17 @@ impl Machine {
                 }
                 looks += 1;
                 let Some(lease) = self.leases.get(slot) else { continue };
-                let Under::Own(ttl) = lease.ask.under else { continue };
+                let Under::Own(ttl) = lease.under() else { continue };
                 if self.lease_over(lease).is_some() {
                     continue;
                 }
                 sessions.push(SessionRow {
-                    owner: lease.ask.owner.clone(),
+                    owner: self.owners.name(lease.owner).clone(),
                     ttl,
                     expires_in_ms: self.now.ms_until(lease.deadline_us),
                     leases: 1,
                     waiters: 0,
-                    metadata: lease.ask.metadata.clone(),
+                    metadata: lease.metadata().clone(),
                 });
             }
         }
@@ -115,7 +115,7 @@ impl Machine {
         let holders = self.holders(resource, REFUSAL_ENTRIES_MAX);
         let waiters = self.waiters(resource, REFUSAL_ENTRIES_MAX);
         let remaining_ms = holders.iter().map(|holder| holder.expires_in_ms).max().unwrap_or(0);
-        let line = self.space.waiters_on(resource).max(waiters.len()) as u64;
+        let line = self.space.waiters_on(resource, &self.leases).max(waiters.len()) as u64;
         let about_ms = (remaining_ms / 8).clamp(50, 5_000) + (line * 10).min(25_000);
         Held { holders, waiters, retry_ms: self.retry_ms(about_ms, drawn) }
     }
@@ -125,36 +125,36 @@ impl Machine {
             resource: resource.clone(),
             holders: self.holders(resource, most),
             waiters: self.waiters(resource, most),
-            last_token: self.space.last_token(resource),
-            version: self.space.version(resource).unwrap_or(self.seq),
+            last_token: self.space.last_token(resource, &self.leases),
+            version: self.space.version(resource, &self.leases).unwrap_or(self.seq),
             seq: self.seq,
         }
     }
 
     fn holders(&self, resource: &Resource, most: usize) -> Vec<HolderView> {
-        let found = self.space.overlapping(resource, &[Class::Lease], most);
+        let found = self.space.overlapping(resource, &[Class::Lease], most, &self.leases);
         let leases = found.into_iter().filter_map(|(_, slot)| self.leases.get(slot));
         leases
             .filter(|lease| self.lease_over(lease).is_none())
             .map(|lease| {
                 let expires_in_ms = self.now.ms_until(self.deadline_us(lease));
                 HolderView {
-                    resource: lease.ask.resource.clone(),
-                    owner: lease.ask.owner.clone(),
-                    mode: lease.ask.mode,
+                    resource: lease.resource.clone(),
+                    owner: self.owners.name(lease.owner).clone(),
+                    mode: lease.mode(),
                     token: lease.token,
                     acquired_wall_ms: lease.acquired_wall_ms,
                     expires_wall_ms: self.now.wall_ms + expires_in_ms,
                     expires_in_ms,
-                    metadata: lease.ask.metadata.clone(),
-                    broken: lease.broken,
+                    metadata: lease.metadata().clone(),
+                    broken: lease.broken(),
                 }
             })
             .collect()
     }
 
     fn waiters(&self, resource: &Resource, most: usize) -> Vec<WaiterView> {
-        let found = self.space.overlapping(resource, &[Class::Line, Class::Skipped], most);
+        let found = self.space.overlapping(resource, &[Class::Line, Class::Skipped], most, &self.leases);
         let waiters = found.into_iter().filter_map(|(ticket, _)| self.waiters.get(&ticket));
         waiters
             .filter(|waiter| self.now.us < waiter.due_us())
@@ -175,6 +175,7 @@ impl Machine {
         self.space.any_on(
             resource,
             REFUSAL_ENTRIES_MAX,
+            &self.leases,
             |slot| self.leases.get(slot).is_some_and(|lease| self.lease_over(lease).is_none()),
             |ticket| self.waiters.get(&ticket).is_some_and(|waiter| self.now.us < waiter.due_us()),
         )
@@ -185,7 +186,8 @@ impl Machine {
         self.space.any_on(
             resource,
             REFUSAL_ENTRIES_MAX,
-            |slot| self.leases.get(slot).is_some_and(|lease| lease.ask.owner == *owner),
+            &self.leases,
+            |slot| self.leases.get(slot).is_some_and(|lease| self.owners.name(lease.owner) == owner),
             |ticket| self.waiters.get(&ticket).is_some_and(|waiter| waiter.ask.owner == *owner),
         )
     }

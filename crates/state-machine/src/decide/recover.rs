@@ -52,14 +52,15 @@ impl Machine {
 
     fn rearm_leases(&mut self, base_us: u64) {
         for slot in 0..self.leases.end() {
-            let Some(lease) = self.leases.get_mut(slot) else { continue };
-            let ttl: Ttl = match lease.ask.under {
-                Under::Own(_) => lease.ttl_longest,
-                Under::Session(_) if !lease.broken => continue,
-                Under::Session(session) => self.sessions.get(session).map_or(lease.ttl_longest, |s| s.ttl),
+            let Some(lease) = self.leases.get(slot) else { continue };
+            let ttl: Ttl = match lease.under() {
+                Under::Own(_) => self.ttl_longest(lease),
+                Under::Session(_) if !lease.broken() => continue,
+                Under::Session(session) => {
+                    self.sessions.get(session).map_or_else(|| self.ttl_longest(lease), |s| s.ttl)
+                }
             };
-            lease.deadline_us = base_us + ttl.us();
-            self.timers.arm(&mut lease.armed_us, Due::Lease(slot), lease.deadline_us);
+            self.arm_lease(slot, base_us + ttl.us());
         }
     }
 

@@ -35,11 +35,11 @@ impl Machine {
             }
             let overtakes = planted(Bug::SharedOvertakes) && mode == Mode::Shared;
             let before = if overtakes { 0 } else { ticket };
-            if let Some(earlier) = self.space.waiter_in_the_way(resource, mode, before) {
+            if let Some(earlier) = self.space.waiter_in_the_way(resource, mode, before, &self.leases) {
                 if !self.dequeue_if_due(earlier, out) {
                     return Ruling::InTheWay(earlier);
                 }
-            } else if let Some(slot) = self.space.lease_in_the_way(resource, mode) {
+            } else if let Some(slot) = self.space.lease_in_the_way(resource, mode, &self.leases) {
                 if self.end_if_over(slot, out).is_none() {
                     let lease = self.leases.get(slot);
                     assert!(lease.is_some(), "a lease in the way is there");

@@ -178,9 +178,9 @@ impl Machine {
                 }
             }
             SessionId::Own(LeaseId { slot, secret }) => {
-                let lease = self.leases.get(*slot).filter(|lease| lease.ask.secret == *secret);
-                if let Some(lease) = lease.filter(|lease| matches!(lease.ask.under, Under::Own(_))) {
-                    let broken = lease.broken;
+                let lease = self.leases.get(*slot).filter(|lease| lease.secret == *secret);
+                if let Some(lease) = lease.filter(|lease| matches!(lease.under(), Under::Own(_))) {
+                    let broken = lease.broken();
                     return match self.end_if_over(*slot, out) {
                         Some(how) => Err(how.into()),
                         None if broken => Ok(Alive::OwnOfBroken(*slot)),
