@@ -54,29 +54,45 @@ impl<C: Copy> Ordered<C> {
         Some(self.pieces[piece].entries[place].code)
     }
 
-    /// Puts a text in, which must not be here yet.
-    pub(crate) fn insert<'a>(&mut self, resource: &Resource, code: C, text_of: impl Fn(C) -> &'a str) {
-        let found = self.find(resource.text(), &text_of);
-        assert!(found.is_err(), "a text is here once");
-        let Err((piece, place)) = found else { return };
+    /// Puts a text in. If it is here already nothing changes, and its code is given.
+    pub(crate) fn insert<'a>(
+        &mut self,
+        resource: &Resource,
+        code: C,
+        text_of: impl Fn(C) -> &'a str,
+    ) -> Option<C> {
+        match self.find(resource.text(), &text_of) {
+            Ok((piece, place)) => return Some(self.pieces[piece].entries[place].code),
+            Err(at) => self.insert_at(at, resource, code, &text_of),
+        }
         self.len += 1;
+        None
+    }
+
+    fn insert_at<'a>(
+        &mut self,
+        (piece, place): At,
+        resource: &Resource,
+        code: C,
+        text_of: &impl Fn(C) -> &'a str,
+    ) {
         let Some(here) = self.pieces.get_mut(piece) else {
             return self.pieces.push(Piece::of(resource, code));
         };
         if here.entries.len() < PIECE {
-            return here.insert(place, resource, code, &text_of);
+            return here.insert(place, resource, code, text_of);
         }
         if place == PIECE {
             // What comes in order fills whole pieces.
             return self.pieces.insert(piece + 1, Piece::of(resource, code));
         }
-        let later = here.split(&text_of);
-        if place <= PIECE / 2 && resource.text() < later.from.text() {
-            here.insert(place, resource, code, &text_of);
+        let later = here.split(text_of);
+        if place <= PIECE / 2 {
+            here.insert(place, resource, code, text_of);
             self.pieces.insert(piece + 1, later);
         } else {
             self.pieces.insert(piece + 1, later);
-            self.pieces[piece + 1].insert(place - PIECE / 2, resource, code, &text_of);
+            self.pieces[piece + 1].insert(place - PIECE / 2, resource, code, text_of);
         }
     }
 
@@ -128,7 +144,12 @@ impl<C: Copy> Ordered<C> {
 
     /// Where a text stands, or else would stand.
     fn find<'a>(&self, text: &str, text_of: &impl Fn(C) -> &'a str) -> Result<At, At> {
-        let after = self.pieces.partition_point(|piece| piece.from.text() <= text);
+        let not_after = |piece: &Piece<C>| piece.from.text() <= text;
+        // Things that come in order are looked for in the last piece.
+        let after = match self.pieces.last() {
+            Some(last) if not_after(last) => self.pieces.len(),
+            _ => self.pieces.partition_point(not_after),
+        };
         let Some(number) = after.checked_sub(1) else { return Err((0, 0)) };
         let piece = &self.pieces[number];
         if !piece.is_alike(text) {
@@ -263,10 +284,13 @@ mod tests {
             assert_eq!(index.get(text, text_of), map.get(text).copied());
             match (mix(!step) % 4 < grows, map.contains_key(text)) {
                 (true, false) => {
-                    index.insert(&Resource::known(text), code, text_of);
+                    assert_eq!(index.insert(&Resource::known(text), code, text_of), None);
                     map.insert(text.into(), code);
                 }
-                (true, true) => assert_eq!(index.recode(text, code, text_of), map.insert(text.into(), code)),
+                (true, true) => {
+                    assert_eq!(index.insert(&Resource::known(text), code, text_of), map.get(text).copied());
+                    assert_eq!(index.recode(text, code, text_of), map.insert(text.into(), code));
+                }
                 (false, _) => assert_eq!(index.remove(text, text_of), map.remove(text)),
             }
             if step % 1000 == 0 {
@@ -288,7 +312,7 @@ mod tests {
         let text_of = |code: u32| texts[code as usize].as_str();
         let mut index = Ordered::new();
         for (code, text) in (0..).zip(&texts) {
-            index.insert(&Resource::known(text), code, text_of);
+            assert_eq!(index.insert(&Resource::known(text), code, text_of), None);
         }
         assert_eq!(index.pieces.len(), texts.len().div_ceil(PIECE));
         assert!(index.iter_from("", text_of).eq(0..10_000));

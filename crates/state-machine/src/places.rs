@@ -112,15 +112,16 @@ impl Places {
         seq: Seq,
         leases: &Slab<Lease>,
     ) {
-        let Some(code) = self.find(resource.text(), leases) else {
-            let crowd = Crowd::of(standing);
-            let code = self.lease_alone(&crowd, seq, leases).unwrap_or_else(|| {
-                let number = self.crowded.vacant();
-                self.crowded.insert(number, Crowded { resource: resource.clone(), crowd, version: seq });
-                Code::crowded(number)
-            });
-            let crowded = &self.crowded;
-            return self.index.insert(resource, code, |code| text_of(code, crowded, leases));
+        let crowd = Crowd::of(standing);
+        let alone = self.lease_alone(&crowd, seq, leases);
+        let code = alone.unwrap_or(Code::crowded(self.crowded.vacant()));
+        let crowded = &self.crowded;
+        let Some(code) = self.index.insert(resource, code, |code| text_of(code, crowded, leases)) else {
+            if let Err(number) = code.seen() {
+                let place = Crowded { resource: resource.clone(), crowd, version: seq };
+                self.crowded.insert(number, place);
+            }
+            return;
         };
         let place = self.unfold(code, leases);
         place.crowd.insert(standing);

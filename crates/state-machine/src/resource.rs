@@ -165,13 +165,23 @@ fn check_name(name: &str) -> Result<(), String> {
     if name == "." || name == ".." {
         return Err("`.` and `..` are no names".into());
     }
-    if name.chars().any(char::is_control) {
+    if has_control(name) {
         return Err("a name has no control characters".into());
     }
-    if let Some(prefix) = PREFIXES.iter().find(|prefix| name.starts_with(**prefix)) {
+    // Every prefix has a colon, and few names do.
+    if name.contains(':')
+        && let Some(prefix) = PREFIXES.iter().find(|prefix| name.starts_with(**prefix))
+    {
         return Err(format!("a name does not begin with `{prefix}`: that is a kind of resource or reserved"));
     }
     Ok(())
+}
+
+fn has_control(text: &str) -> bool {
+    if text.is_ascii() {
+        return text.bytes().any(|byte| byte.is_ascii_control());
+    }
+    text.chars().any(char::is_control)
 }
 
 /// Whether `path` is absolute and normal.
@@ -179,7 +189,7 @@ fn check_path(path: &str) -> Result<(), String> {
     if path.len() > PATH_BYTES_MAX {
         return Err(format!("a path has at most {PATH_BYTES_MAX} bytes, this one has {}", path.len()));
     }
-    if path.chars().any(char::is_control) {
+    if has_control(path) {
         return Err("a path has no control characters".into());
     }
     let Some(below) = path.strip_prefix('/') else {

@@ -116,8 +116,11 @@ impl Machine {
             let session = get_session(&mut from)?;
             machine.restore_session(slot, session)?;
         }
-        let mut tokens =
-            Tokens { with_others: HashSet::with_hasher(Keyed(machine.hash_key())), all: Vec::new() };
+        let mut tokens = Tokens {
+            with_others: HashSet::with_hasher(Keyed(machine.hash_key())),
+            all: Vec::new(),
+            newest: 0,
+        };
         for _ in 0..from.count()? {
             let slot = from.number_u32()?;
             machine.restore_lease(slot, &mut from, &mut tokens)?;
@@ -286,9 +289,11 @@ impl Machine {
         if self.leases.get(slot).is_some() || slot as usize >= self.limits.slots_max {
             return Err(CodecError::OutOfBounds("a slot"));
         }
-        let place = self.space.places().get(ask.resource.text(), &self.leases);
-        let twice = place.is_some_and(|place| place.crowd.lease_with_token(token).is_some());
-        if twice || !tokens.insert(token, &ask.resource) {
+        let twice = || {
+            let place = self.space.places().get(ask.resource.text(), &self.leases);
+            place.is_some_and(|place| place.crowd.lease_with_token(token).is_some())
+        };
+        if token <= tokens.newest && twice() || !tokens.insert(token, &ask.resource) {
             return Err(CodecError::OutOfBounds("a token"));
         }
         let owner = self.owners.intern(&ask.owner);
@@ -338,11 +343,13 @@ struct Tokens {
     /// Of leases that can stand together with leases on other resources: known before they do.
     with_others: HashSet<u64, Keyed>,
     all: Vec<u64>,
+    newest: u64,
 }
 
 impl Tokens {
     fn insert(&mut self, token: u64, resource: &Resource) -> bool {
         self.all.push(token);
+        self.newest = self.newest.max(token);
         matches!(resource.kind(), Kind::Name(_)) || self.with_others.insert(token)
     }
 
