@@ -36,8 +36,7 @@ pub enum Workload {
 impl Workload {
     /// All of them.
     pub const ALL: &'static [Workload] = &[Workload::Uncontended, Workload::Contended, Workload::Renewals];
-    /// For locks that are not leases, whoever comes to have such.
-    #[allow(dead_code)]
+    /// For locks that are not leases.
     pub const CYCLES: &'static [Workload] = &[Workload::Uncontended, Workload::Contended];
 
     /// For tables, and as a key.
