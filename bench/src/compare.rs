@@ -8,6 +8,9 @@ use crate::drive::{Plan, Workload};
 use crate::peers::{Peer, Running, Skipped};
 use crate::report::show;
 
+/// About how long a server takes to start and to be warmed up.
+const START: Duration = Duration::from_secs(1);
+
 /// How long and how often everything is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
@@ -79,7 +82,16 @@ pub fn run(
     book: &mut Book,
     progress: &mut Progress,
 ) -> Result<Vec<Met>, String> {
+    let plans: Vec<Plan> = Workload::ALL
+        .iter()
+        .filter(|workload| wanted(workload.name()))
+        .flat_map(|&workload| scale.plans(workload))
+        .collect();
     let mut met = Vec::new();
+    if plans.is_empty() {
+        return Ok(met);
+    }
+    progress.expect(START * u32::try_from(peers.len() * scale.rounds).unwrap_or(u32::MAX));
     for round in 0..scale.rounds {
         let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
         let mut running: Vec<(&'static str, Running)> = Vec::new();
@@ -91,19 +103,16 @@ pub fn run(
                 let what = started.as_ref().map(|it| (it.version.clone(), it.settings.clone()));
                 met.push(Met { name: peer.name(), title: peer.title(), what: what.map_err(Skipped::clone) });
             }
-            match started {
+            let told = match started {
                 Ok(started) => {
                     started.process.pause();
                     running.push((peer.name(), started));
+                    "started".to_owned()
                 }
-                Err(Skipped(why)) => eprintln!("{} is skipped: {why}", peer.title()),
-            }
+                Err(Skipped(why)) => format!("skipped: {why}"),
+            };
+            progress.done(START, &format!("{} is {told}", peer.title()));
         }
-        let plans: Vec<Plan> = Workload::ALL
-            .iter()
-            .filter(|workload| wanted(workload.name()))
-            .flat_map(|&workload| scale.plans(workload))
-            .collect();
         if round == 0 {
             let ways = running.iter().flat_map(|(_, running)| &running.ways);
             let does: usize =
@@ -116,7 +125,7 @@ pub fn run(
                 book.fail(&format!("{system}, warming up"), &error);
             }
         }
-        for plan in plans {
+        for &plan in &plans {
             for (system, running) in &running {
                 one_system(plan, system, running, book, progress);
             }

@@ -83,7 +83,7 @@ fn main() -> ExitCode {
         None => {
             let usual = if asked.quick { "target/benchmarks" } else { "docs/benchmarks" };
             let folder = asked.out.as_deref().unwrap_or(Path::new(usual));
-            measure(&asked).and_then(|mut taken| {
+            measure(&asked, folder).and_then(|mut taken| {
                 if asked.keep {
                     taken.keep(Taken::read(&folder.join(FIGURES))?);
                 }
@@ -100,7 +100,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure(asked: &Asked) -> Result<Taken, String> {
+/// Measures everything. What there is goes to the folder now and then, so that little is lost if a long run does not end.
+fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
     peers::process::end_together()?;
     let mut scale = if asked.quick { Scale::QUICK } else { Scale::FULL };
     scale.most = asked.most.unwrap_or(scale.most);
@@ -113,23 +114,27 @@ fn measure(asked: &Asked) -> Result<Taken, String> {
         let times = u32::try_from(rounds(part)).unwrap_or(u32::MAX);
         progress.expect(part.expected[usize::from(scale.quick)] * times);
     }
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let machine = machine::facts(folder.path())?;
+    let temporary = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let machine = machine::facts(temporary.path())?;
     let mut peers = peers::all();
     if !asked.systems.is_empty() {
         peers.retain(|peer| asked.systems.iter().any(|wanted| peer.name().starts_with(&**wanted)));
     }
     let mut book = Book::default();
     let met = compare::run(scale, &peers, &wanted, &mut book, &mut progress)?;
+    let mut taken = Taken { quick: scale.quick, machine, met, book };
     for part in parts {
+        if !asked.keep {
+            taken.write(folder)?;
+        }
         for _ in 0..rounds(part) {
-            if let Err(error) = (part.run)(scale, &mut book) {
-                book.fail(part.name, &error);
+            if let Err(error) = (part.run)(scale, &mut taken.book) {
+                taken.book.fail(part.name, &error);
             }
             progress.done(part.expected[usize::from(scale.quick)], part.name);
         }
     }
-    Ok(Taken { quick: scale.quick, machine, met, book })
+    Ok(taken)
 }
 
 /// Writes everything down, and says how the goals stand.
