@@ -190,17 +190,22 @@ async fn sleep_while_all_run(
     }
 }
 
+/// The locks that a client uses in turn, by number and name. Whoever needs a place for each lock can make it beforehand.
+pub fn names(workload: Workload, client: usize) -> Vec<(usize, String)> {
+    match workload {
+        Workload::Contended => vec![(0, "bench-contended".to_owned())],
+        Workload::Uncontended => (0..NAMES_EACH)
+            .map(|name| (client * NAMES_EACH + name, format!("bench-{client}-{name}")))
+            .collect(),
+        Workload::Renewals => vec![(client, format!("bench-renewed-{client}"))],
+    }
+}
+
 /// One client, until the time is over. What ends while it counts is counted, whenever it began: else whoever is
 /// slow would look slower still.
 async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    let names: Vec<(usize, String)> = match shared.workload {
-        Workload::Contended => vec![(0, "bench-contended".to_owned())],
-        Workload::Uncontended => (0..NAMES_EACH)
-            .map(|name| (number * NAMES_EACH + name, format!("bench-{number}-{name}")))
-            .collect(),
-        Workload::Renewals => vec![(number, format!("bench-renewed-{number}"))],
-    };
+    let names = names(shared.workload, number);
     if shared.workload == Workload::Renewals {
         let (lock, name) = &names[0];
         let mut held = client.acquire(name).await?;

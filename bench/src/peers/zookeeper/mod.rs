@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use self::recipe::Recipe;
+use self::recipe::{Recipe, make_room};
 use self::session::Session;
 use super::process::{Process, find, free_port};
 use super::{LockClient, Offered, Peer, Running, Skipped, Way};
-use crate::drive::Workload;
+use crate::drive::{Workload, names};
 
 /// Debian's, which names all that it needs.
 const JAR: &str = "/usr/share/java/zookeeper.jar";
@@ -92,9 +92,10 @@ fn warm_up(address: SocketAddr) -> Result<(), String> {
         let ways = [Sessions { address, shared: false }, Sessions { address, shared: true }];
         for way in ways {
             for (number, mut client) in way.clients(8, Workload::Uncontended).await?.into_iter().enumerate() {
+                // Some in one line, some by themselves.
+                let locks = names(Workload::Uncontended, number.max(4));
+                let lock = locks.into_iter().next().ok_or("there is no lock")?.1;
                 clients.spawn(async move {
-                    // Some in one line, some by themselves.
-                    let lock = format!("warm-{}", number.max(4));
                     while Instant::now() < until {
                         let mut held = client.acquire(&lock).await?;
                         client.renew(&mut held).await?;
@@ -131,9 +132,11 @@ struct Sessions {
 impl Way for Sessions {
     type Client = Recipe;
 
-    async fn clients(&self, count: usize, _workload: Workload) -> Result<Vec<Recipe>, String> {
+    async fn clients(&self, count: usize, workload: Workload) -> Result<Vec<Recipe>, String> {
         let mut clients = Vec::with_capacity(count);
         let mut session = Arc::new(Session::open(self.address).await?);
+        let locks = (0..count).flat_map(|client| names(workload, client)).map(|(_, name)| name);
+        make_room(&session, locks).await?;
         for number in 0..count {
             if number > 0 && !self.shared {
                 session = Arc::new(Session::open(self.address).await?);

@@ -1,11 +1,10 @@
 //! ZooKeeper's lock recipe: a numbered ephemeral node each, the lowest holds, each other watches the one before it.
 //! Never wakes more than one client for a release.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::jute::{Lives, NODE_EXISTS, Request, take_text, take_texts};
-use super::session::Session;
+use super::session::{Answer, Session};
 use crate::peers::LockClient;
 
 /// Under which all locks stand.
@@ -16,24 +15,27 @@ const PLACE: &str = "place-";
 /// A client of the recipe.
 pub struct Recipe {
     session: Arc<Session>,
-    /// Locks whose parent node is known to exist.
-    parents: HashSet<String>,
 }
 
 impl Recipe {
     /// A client on a session of its own, or on one that others use as well.
     pub fn new(session: Arc<Session>) -> Recipe {
-        Recipe { session, parents: HashSet::new() }
+        Recipe { session }
     }
+}
 
-    async fn ensure(&self, path: &str) -> Result<(), String> {
-        let reply =
-            self.session.call(&Request::Create { path: path.to_owned(), lives: Lives::ForEver }).await?;
-        match reply.error {
-            0 | NODE_EXISTS => Ok(()),
-            error => Err(format!("cannot create {path}: ZooKeeper says {error}")),
+/// Makes the nodes under which locks have their lines. They stay, as those of a lock that is used again do.
+pub async fn make_room(session: &Session, locks: impl Iterator<Item = String>) -> Result<(), String> {
+    let rooms = std::iter::once(ROOT.to_owned()).chain(locks.map(|lock| format!("{ROOT}/{lock}")));
+    let make = |path| Request::Create { path, lives: Lives::ForEver };
+    let asked: Vec<Answer> = rooms.map(|path| session.send(&make(path))).collect();
+    for answer in asked {
+        let reply = answer.wait().await?;
+        if reply.error != NODE_EXISTS {
+            reply.body("make room for a lock")?;
         }
     }
+    Ok(())
 }
 
 impl LockClient for Recipe {
@@ -42,11 +44,6 @@ impl LockClient for Recipe {
 
     async fn acquire(&mut self, lock: &str) -> Result<String, String> {
         let parent = format!("{ROOT}/{lock}");
-        if !self.parents.contains(lock) {
-            self.ensure(ROOT).await?;
-            self.ensure(&parent).await?;
-            self.parents.insert(lock.to_owned());
-        }
         // Both at once: a session's requests are done in order, so the children include the new one.
         let create = Request::Create { path: format!("{parent}/{PLACE}"), lives: Lives::WithSessionNumbered };
         let created = self.session.send(&create);
