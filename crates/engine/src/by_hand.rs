@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::driver::DriverOptions;
 use crate::engine::Engine;
-use crate::handle::{Handle, Message, Shared};
+use crate::handle::{Handle, Message, Shared, Telling};
 use crate::secrets::Secrets;
 
 /// An engine that moves when it is told to. Dropped, it answers nobody any more: whoever still waits is told that the server
@@ -48,13 +48,14 @@ impl ByHand {
         let mut anything = false;
         loop {
             let shared = Arc::clone(&self.desk.shared);
-            shared.inbox.take(Some(std::time::Duration::ZERO), &mut self.messages);
+            shared.inbox.take(&mut self.messages);
             for message in self.messages.drain(..) {
                 match message {
                     Message::Ask(asked) => self.desk.enter(*asked),
                     Message::Listen(session, listener) => self.desk.listeners.add(session, listener),
                     Message::Ignore(session, listener) => self.desk.listeners.remove(session, &listener),
-                    Message::Tell { attachment, arrived_raw_us, command } => {
+                    Message::Tell(telling) => {
+                        let Telling { attachment, arrived_raw_us, command } = *telling;
                         self.desk.arrive(attachment, arrived_raw_us, command);
                     }
                     // There is no thread that could end, and the journal is asked where its word is needed.
@@ -63,9 +64,9 @@ impl ByHand {
             }
             self.desk.turn();
             loop {
-                let mut taken = None;
-                anything |= self.desk.hand_over(|batch| taken = Some(batch));
-                let Some(batch) = taken else { break };
+                let batch = self.desk.engine.take_batch();
+                anything |= self.desk.let_go();
+                let Some(batch) = batch else { break };
                 if let Err(error) = self.make_durable(batch) {
                     self.desk.engine.storage_failed();
                     return Err(error);

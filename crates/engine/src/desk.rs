@@ -1,14 +1,13 @@
 //! Between the doors and the engine: who asked what, who is to be answered, who wants to hear of which session. The same
 //! whether threads drive the engine or somebody turns it by hand. Holds no rule of its own, and never waits.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::command::{Attachment, Command, Request};
 
 use crate::admission::Permit;
-use crate::backlog::Batch;
+use crate::by_number::ByNumber;
 use crate::engine::{Engine, Released};
 use crate::handle::{Admitted, Asked, Shared, undelivered};
 use crate::notice::Notice;
@@ -29,7 +28,7 @@ pub(crate) struct Desk {
     pub on_notice: OnNotice,
     secrets: Secrets,
     /// Who is to be answered.
-    calls: HashMap<Attachment, Call>,
+    calls: ByNumber<Attachment, Call>,
     arrivals: Vec<Request>,
     on_events: OnEvents,
 }
@@ -56,7 +55,7 @@ impl Desk {
             listeners: Listeners::default(),
             on_notice,
             secrets,
-            calls: HashMap::new(),
+            calls: ByNumber::default(),
             arrivals: Vec::new(),
             on_events,
         }
@@ -92,12 +91,8 @@ impl Desk {
         self.calls.clear();
     }
 
-    /// Gives the journal its next batch, and everybody what may leave. Says whether anything but a batch did.
-    pub fn hand_over(&mut self, append: impl FnOnce(Batch)) -> bool {
-        // The disk first: it takes longest.
-        if let Some(batch) = self.engine.take_batch() {
-            append(batch);
-        }
+    /// Gives everybody what may leave. Says whether anything did.
+    pub fn let_go(&mut self) -> bool {
         let Released { queued, gone, unasked, replies, events } = self.engine.released();
         let anything = !(unasked.is_empty() && replies.is_empty() && events.is_empty());
         for attachment in queued {

@@ -1,5 +1,7 @@
-//! Real threads around the engine: one owns it and turns it whenever something arrives or falls due. Holds no rule of its
-//! own; what it does with real clocks and disks, the simulator does with virtual ones.
+//! Real threads around the engine. One turns it whenever something arrives or falls due, and appends what was decided to the
+//! journal itself: for a request on its way there is no other thread to be woken. While it is away for the disk, a stand-in
+//! turns the engine, if that takes longer than usual; so renewals are answered and time goes on while a disk is slow. Holds
+//! no rule of its own; what it does with real clocks and disks, the simulator does with virtual ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,19 +10,23 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
-use leasehold_journal::Journal;
+use leasehold_journal::{ChoreDone, Journal, StorageError};
+use leasehold_state_machine::event::Seq;
 use tokio::sync::oneshot;
 
 use crate::admission::AdmissionLimits;
+use crate::backlog::Batch;
 use crate::clock::Clock;
 use crate::desk::{Desk, OnEvents, OnNotice};
 use crate::engine::Engine;
-use crate::handle::{Failure, Handle, Message, Shared};
-use crate::limits::ROOM_RESERVE_BYTES;
+use crate::handle::{Failure, Handle, Message, Shared, Telling};
+use crate::inbox::StandingIn;
+use crate::limits::{ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS};
 use crate::notice::Notice;
 use crate::secrets::Secrets;
-use crate::storage::{Storage, StorageParts, Word};
-use crate::sync::{panicking, thread};
+use crate::storage::{RoomNews, Storage, StorageParts, Word};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Mutex, MutexGuard, panicking};
 
 /// How the engine is driven.
 pub struct DriverOptions {
@@ -30,9 +36,9 @@ pub struct DriverOptions {
     pub room_reserve_bytes: u64,
     /// Where the bytes of files are, brought in line with the journal.
     pub files: Arc<dyn FileStore>,
-    /// Hears every event once it is durable, in order. Runs on the engine thread.
+    /// Hears every event once it is durable, in order. Runs on the threads that turn the engine, one at a time.
     pub on_events: OnEvents,
-    /// Hears what an operator should know. Runs on the engine thread.
+    /// Hears what an operator should know. Runs on the same.
     pub on_notice: OnNotice,
 }
 
@@ -72,142 +78,263 @@ pub fn start(
         say: {
             let shared = shared.clone();
             Arc::new(move |word| {
-                // After the engine thread has ended nobody needs to hear it.
+                // After the engine has ended nobody needs to hear it.
                 let _ = shared.inbox.put(Message::Storage(word));
             })
         },
     })?;
     let secrets = Secrets::from_system()?;
     let desk = Desk::new(engine, shared.clone(), secrets, options.on_events, options.on_notice);
-    let driver = Driver { desk, storage, shared: shared.clone() };
-    thread::Builder::new().name("engine".into()).spawn(move || driver.run())?;
+    let driven = Driven { desk, messages: VecDeque::new(), chores_done: Vec::new(), stop: None, over: false };
+    let common = Arc::new(Common { shared: shared.clone(), driven: Mutex::new(driven) });
+    let stand_in = {
+        let common = common.clone();
+        thread::Builder::new().name("stand-in".into()).spawn(move || common.stand_in())?
+    };
+    let driver = Driver { common, storage, stand_in, commit_us: 0 };
+    thread::Builder::new().name("journal".into()).spawn(move || driver.run())?;
     Ok(Handle { shared })
 }
 
-/// The engine thread.
-struct Driver {
-    desk: Desk,
-    storage: Storage,
+/// What both threads turn.
+struct Common {
     shared: Arc<Shared>,
+    driven: Mutex<Driven>,
 }
 
-/// Why the thread ends.
-enum End {
-    Stopped(oneshot::Sender<()>),
-    Failed(Failure),
+/// The engine and what goes with it: touched by one thread at a time.
+struct Driven {
+    desk: Desk,
+    /// Kept, so that it need not be allocated for each turn.
+    messages: VecDeque<Message>,
+    /// For the journal, as soon as it is at hand.
+    chores_done: Vec<ChoreDone>,
+    /// Somebody wants it to stop: what was not decided is not decided any more.
+    stop: Option<oneshot::Sender<()>>,
+    /// Nobody may turn it any more.
+    over: bool,
+}
+
+impl Common {
+    /// None when the engine has ended, or must not be turned any more because somebody panicked over it.
+    fn driven(&self) -> Option<MutexGuard<'_, Driven>> {
+        self.driven.lock().ok().filter(|driven| !driven.over)
+    }
+
+    /// Turns the engine while the other thread is away for longer than usual.
+    fn stand_in(&self) {
+        let _on_panic = FailOnPanic(self);
+        let look_every = Duration::from_millis(STAND_IN_LOOK_EVERY_MS);
+        let mut standing_in = StandingIn::default();
+        while self.shared.inbox.stand_in(look_every, &mut standing_in) {
+            let Some(mut driven) = self.driven() else { return };
+            // One that has come back meanwhile does it itself.
+            if !self.shared.inbox.is_away() {
+                continue;
+            }
+            match driven.turn(&self.shared) {
+                Ok(()) => drop(driven.desk.let_go()),
+                Err(failure) => return self.fail(driven, failure),
+            }
+        }
+    }
+
+    /// First the reason, then the answers, then the threads: a disk that hangs must not keep a failure secret.
+    fn fail(&self, mut driven: MutexGuard<'_, Driven>, failure: Failure) {
+        driven.desk.engine.storage_failed();
+        self.shared.fail(failure);
+        self.end(&mut driven);
+    }
+
+    /// Who is not answered by now is told that the server is stopping.
+    fn end(&self, driven: &mut Driven) {
+        driven.over = true;
+        drop(self.shared.inbox.close());
+        driven.desk.dismiss();
+    }
+}
+
+impl Driven {
+    /// Takes in everything that has arrived, and turns the engine.
+    fn turn(&mut self, shared: &Shared) -> Result<(), Failure> {
+        let stopping = self.stop.is_some();
+        shared.inbox.take(&mut self.messages);
+        for message in self.messages.drain(..) {
+            match message {
+                Message::Storage(Word::Applied(seqs)) => {
+                    seqs.into_iter().for_each(|seq| self.desk.engine.applied(seq));
+                }
+                Message::Storage(Word::ChoreDone(done)) => self.chores_done.push(done),
+                Message::Storage(Word::Failed(error)) => return Err(Failure::Storage(Arc::new(error))),
+                Message::Storage(Word::Panicked) => return Err(Failure::Panicked),
+                // Dropped, it is told that the server is stopping.
+                _ if stopping => {}
+                Message::Stop(ended) => self.stop = Some(ended),
+                Message::Ask(asked) => self.desk.enter(*asked),
+                Message::Listen(session, listener) => self.desk.listeners.add(session, listener),
+                Message::Ignore(session, listener) => self.desk.listeners.remove(session, &listener),
+                Message::Tell(telling) => {
+                    let Telling { attachment, arrived_raw_us, command } = *telling;
+                    self.desk.arrive(attachment, arrived_raw_us, command);
+                }
+            }
+        }
+        if !stopping {
+            self.desk.turn();
+        }
+        Ok(())
+    }
+
+    /// How long to wait for something to arrive.
+    fn patience(&self, shared: &Shared) -> Duration {
+        let look = Duration::from_millis(ROOM_LOOK_EVERY_MS);
+        if self.stop.is_some() {
+            return look;
+        }
+        if self.desk.has_arrivals() {
+            return Duration::ZERO;
+        }
+        let wake_us = self.desk.engine.wake_raw_us();
+        wake_us.map_or(look, |wake_us| {
+            look.min(Duration::from_micros(wake_us.saturating_sub(shared.clock.raw_us())))
+        })
+    }
+}
+
+/// The thread that turns the engine and appends to the journal.
+struct Driver {
+    common: Arc<Common>,
+    storage: Storage,
+    stand_in: JoinHandle<()>,
+    /// How long the last commit took.
+    commit_us: u64,
+}
+
+/// What a turn left to be done.
+enum Next {
+    Append(Batch),
+    Wait(Duration),
+    /// Everything that was decided before the stop is durable and told.
+    Stopped(Option<oneshot::Sender<()>>),
+    /// The engine has ended.
+    Over,
 }
 
 impl Driver {
     fn run(mut self) {
-        let shared = self.shared.clone();
+        let common = self.common.clone();
         // A panic must not leave a server that merely stays silent.
-        let on_panic = FailOnPanic(shared.clone());
-        let end = self.serve();
+        let on_panic = FailOnPanic(&common);
+        let stopped = self.serve();
         drop(on_panic);
-        // First the reason, then the answers, then the threads: a disk that hangs must not keep a failure secret.
-        if let End::Failed(failure) = &end {
-            shared.fail(failure.clone());
-        }
-        // Who is not answered by now is told that the server is stopping.
-        drop(shared.inbox.close());
-        self.desk.dismiss();
+        let stopped = stopped.unwrap_or_else(|error| {
+            if let Some(driven) = common.driven() {
+                common.fail(driven, Failure::Storage(Arc::new(error)));
+            }
+            None
+        });
         self.storage.stop();
-        if let End::Stopped(ended) = end {
+        // If it panicked it has said so itself.
+        let _ = self.stand_in.join();
+        if let Some(ended) = stopped {
             // Who asked may have gone.
             let _ = ended.send(());
         }
     }
 
-    fn serve(&mut self) -> End {
-        // What recovery decided goes to the disk before anything arrives.
-        self.hand_over();
-        let mut messages = VecDeque::new();
+    fn serve(&mut self) -> Result<Option<oneshot::Sender<()>>, StorageError> {
+        let room = self.away(Storage::look_around)?;
+        self.tell_of_room(room);
+        let mut durable = None;
         loop {
-            self.shared.inbox.take(self.patience(), &mut messages);
-            let mut stop = None;
-            for message in messages.drain(..) {
-                match message {
-                    Message::Stop(ended) => stop = Some(ended),
-                    Message::Storage(word) => {
-                        if let Err(failure) = self.hear(word) {
-                            return End::Failed(failure);
-                        }
-                    }
-                    Message::Ask(asked) => self.desk.enter(*asked),
-                    Message::Listen(session, listener) => self.desk.listeners.add(session, listener),
-                    Message::Ignore(session, listener) => self.desk.listeners.remove(session, &listener),
-                    Message::Tell { attachment, arrived_raw_us, command } => {
-                        self.desk.arrive(attachment, arrived_raw_us, command);
+            let (next, chores_done) = self.turn(durable.take());
+            for done in chores_done {
+                self.storage.chore_done(done)?;
+            }
+            match next {
+                Next::Append(batch) => {
+                    let last_seq = batch.last_seq;
+                    let looked = self.away(|storage| {
+                        let room = storage.look_around()?;
+                        Ok((room, storage.append(batch)?))
+                    });
+                    let room;
+                    (room, self.commit_us) = looked?;
+                    self.tell_of_room(room);
+                    durable = Some(last_seq);
+                }
+                Next::Wait(patience) => {
+                    self.common.shared.inbox.wait(Some(patience));
+                    if self.storage.look_is_due() {
+                        let room = self.away(Storage::look_around)?;
+                        self.tell_of_room(room);
                     }
                 }
-            }
-            self.desk.turn();
-            self.hand_over();
-            if let Some(ended) = stop {
-                return match self.drain() {
-                    Ok(()) => End::Stopped(ended),
-                    Err(failure) => End::Failed(failure),
-                };
+                Next::Stopped(ended) => return Ok(ended),
+                Next::Over => return Ok(None),
             }
         }
     }
 
-    /// How long to wait for something to arrive.
-    fn patience(&self) -> Option<Duration> {
-        if self.desk.has_arrivals() {
-            return Some(Duration::ZERO);
-        }
-        let wake_us = self.desk.engine.wake_raw_us()?;
-        Some(Duration::from_micros(wake_us.saturating_sub(self.shared.clock.raw_us())))
+    /// Does what may take long, while the stand-in looks after the engine.
+    fn away<T>(&mut self, what: impl FnOnce(&mut Storage) -> T) -> T {
+        // Where orders are chosen there is no time, and whoever is needed is woken.
+        let at_once = cfg!(feature = "shuttle") || self.commit_us >= STAND_IN_AT_ONCE_US;
+        self.common.shared.inbox.leave(at_once);
+        let done = what(&mut self.storage);
+        self.common.shared.inbox.back();
+        done
     }
 
-    fn hear(&mut self, word: Word) -> Result<(), Failure> {
-        match word {
-            Word::Durable { last_seq, commit_us } => self.desk.engine.durable(last_seq, commit_us),
-            Word::Applied(seqs) => seqs.into_iter().for_each(|seq| self.desk.engine.applied(seq)),
-            Word::Room { short, bytes } => {
-                self.shared.short_of_room.store(short, Relaxed);
-                (self.desk.on_notice)(&Notice::Room { short, bytes });
-            }
-            Word::Failed(error) => {
-                self.desk.engine.storage_failed();
-                return Err(Failure::Storage(Arc::new(error)));
-            }
-            Word::Panicked => {
-                self.desk.engine.storage_failed();
-                return Err(Failure::Panicked);
-            }
+    /// Tells what has become durable, takes in what has arrived, and says what is to be done next.
+    fn turn(&mut self, durable: Option<Seq>) -> (Next, Vec<ChoreDone>) {
+        let Common { shared, .. } = &*self.common;
+        let Some(mut driven) = self.common.driven() else { return (Next::Over, Vec::new()) };
+        if let Some(last_seq) = durable {
+            driven.desk.engine.durable(last_seq, self.commit_us);
+            // Before anything else is decided: who is answered asks again meanwhile.
+            driven.desk.let_go();
         }
-        Ok(())
+        if let Err(failure) = driven.turn(shared) {
+            self.common.fail(driven, failure);
+            return (Next::Over, Vec::new());
+        }
+        let chores_done = std::mem::take(&mut driven.chores_done);
+        let batch = driven.desk.engine.take_batch();
+        driven.desk.let_go();
+        let next = match batch {
+            Some(batch) => Next::Append(batch),
+            None if driven.stop.is_some() && driven.desk.engine.is_settled() => {
+                let ended = driven.stop.take();
+                self.common.end(&mut driven);
+                Next::Stopped(ended)
+            }
+            None => Next::Wait(driven.patience(shared)),
+        };
+        (next, chores_done)
     }
 
-    fn hand_over(&mut self) {
-        self.desk.hand_over(|batch| self.storage.append(batch));
-    }
-
-    /// Makes everything durable that was decided, and tells it. What was not decided is not decided any more.
-    fn drain(&mut self) -> Result<(), Failure> {
-        let mut messages = VecDeque::new();
-        while !self.desk.engine.is_settled() {
-            self.shared.inbox.take(None, &mut messages);
-            for message in messages.drain(..) {
-                if let Message::Storage(word) = message {
-                    self.hear(word)?;
-                }
-            }
-            self.hand_over();
+    fn tell_of_room(&self, news: Option<RoomNews>) {
+        if let Some(RoomNews { short, bytes }) = news
+            && let Some(mut driven) = self.common.driven()
+        {
+            self.common.shared.short_of_room.store(short, Relaxed);
+            (driven.desk.on_notice)(&Notice::Room { short, bytes });
         }
-        Ok(())
     }
 }
 
-struct FailOnPanic(Arc<Shared>);
+struct FailOnPanic<'a>(&'a Common);
 
-impl Drop for FailOnPanic {
+impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         if panicking() {
-            self.0.fail(Failure::Panicked);
-            drop(self.0.inbox.close());
+            self.0.shared.fail(Failure::Panicked);
+            drop(self.0.shared.inbox.close());
+            // Who waits is told, unless it is the engine itself that is broken: then they are when it is dropped.
+            if let Some(mut driven) = self.0.driven() {
+                self.0.end(&mut driven);
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What the handles and the engine thread share.
+/// What the handles and the threads that turn the engine share.
 pub(crate) struct Shared {
     pub inbox: Inbox<Message>,
     pub admission: Admission,
@@ -62,21 +62,24 @@ pub(crate) struct Shared {
     next_attachment: AtomicU64,
 }
 
-/// What comes into the engine thread.
+/// What comes into the engine. Small, because many lie in one queue: what is long lies elsewhere.
 pub(crate) enum Message {
     Ask(Box<Asked>),
     /// Something that has no answer.
-    Tell {
-        attachment: Attachment,
-        arrived_raw_us: u64,
-        command: Command,
-    },
+    Tell(Box<Telling>),
     /// Wants to hear of a session's ended leases.
     Listen(SessionId, Listener),
     /// Does not want to any more.
     Ignore(SessionId, Listener),
     Storage(Word),
     Stop(oneshot::Sender<()>),
+}
+
+/// Something that has no answer.
+pub(crate) struct Telling {
+    pub attachment: Attachment,
+    pub arrived_raw_us: u64,
+    pub command: Command,
 }
 
 /// A request with its way back.
@@ -125,9 +128,8 @@ impl Shared {
         });
     }
 
-    /// Lets a request in if there is room for it.
-    pub fn admit(&self, command: Command) -> Result<Admitted, Refusal> {
-        let arrived_raw_us = self.clock.raw_us();
+    /// Lets a request in that has arrived at this time, if there is room for it.
+    pub fn admit(&self, command: Command, arrived_raw_us: u64) -> Result<Admitted, Refusal> {
         let op = Op::of(&command);
         let attachment = self.attachment();
         if !self.open.load(Ordering::Relaxed) {
@@ -158,7 +160,8 @@ impl Shared {
 
     /// Something that has no answer, to be sent.
     pub fn telling(&self, command: Command) -> Message {
-        Message::Tell { attachment: self.attachment(), arrived_raw_us: self.clock.raw_us(), command }
+        let (attachment, arrived_raw_us) = (self.attachment(), self.clock.raw_us());
+        Message::Tell(Box::new(Telling { attachment, arrived_raw_us, command }))
     }
 
     fn attachment(&self) -> Attachment {
@@ -172,7 +175,7 @@ impl Handle {
     pub async fn ask(&self, command: Command) -> Outcome {
         let shared = &self.shared;
         let is_acquire = Op::of(&command) == Op::Acquire;
-        let admitted = shared.admit(command)?;
+        let admitted = shared.admit(command, shared.clock.raw_us())?;
         let (answer, receiver) = oneshot::channel();
         let attachment = shared.send(admitted, Way::Once(answer));
         let mut attempt = Attempt { shared, attachment, is_acquire, receiver };

@@ -1,5 +1,6 @@
-//! Where everything that concerns the engine thread comes in: requests, the journal's word, the wish to stop. The thread
-//! takes all of it at once, which is what makes batches. Never refuses for want of room: admission comes before.
+//! Where everything that concerns the engine comes in: requests, the storage threads' word, the wish to stop. Whoever turns
+//! the engine takes all of it at once, which is what makes batches. Two may take: one that is woken first, and a stand-in
+//! for while that one is away. Never refuses for want of room: admission comes before.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -7,11 +8,14 @@ use std::time::Duration;
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// A queue with one taker.
+/// A queue with a taker and its stand-in.
 #[derive(Debug)]
 pub struct Inbox<T> {
     state: Mutex<State<T>>,
+    /// The taker waits here...
     arrived: Condvar,
+    /// ...and its stand-in here.
+    wanted: Condvar,
 }
 
 #[derive(Debug)]
@@ -19,13 +23,38 @@ struct State<T> {
     messages: VecDeque<T>,
     /// Whether the taker sleeps: only then is there somebody to wake.
     asleep: bool,
+    /// Whether the taker is away, and since how many absences.
+    away: bool,
+    absences: u64,
+    /// Whether what comes while the taker is away goes to the stand-in at once.
+    at_once: bool,
+    /// Whether the stand-in sleeps, and how.
+    stand_in: Sleep,
     closed: bool,
+}
+
+/// How the stand-in sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sleep {
+    Awake,
+    /// Until something arrives for it, or its next look.
+    Light,
+    /// Until the taker goes away.
+    Deep,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        let state = State { messages: VecDeque::new(), asleep: false, closed: false };
-        Inbox { state: Mutex::new(state), arrived: Condvar::new() }
+        let state = State {
+            messages: VecDeque::new(),
+            asleep: false,
+            away: false,
+            absences: 0,
+            at_once: false,
+            stand_in: Sleep::Awake,
+            closed: false,
+        };
+        Inbox { state: Mutex::new(state), arrived: Condvar::new(), wanted: Condvar::new() }
     }
 }
 
@@ -37,10 +66,7 @@ impl<T> Inbox<T> {
             return Err(message);
         }
         state.messages.push_back(message);
-        if std::mem::take(&mut state.asleep) {
-            drop(state);
-            self.arrived.notify_one();
-        }
+        self.tell_of_arrivals(state);
         Ok(())
     }
 
@@ -54,30 +80,114 @@ impl<T> Inbox<T> {
             return;
         }
         state.messages.extend(messages.drain(..));
-        if !state.messages.is_empty() && std::mem::take(&mut state.asleep) {
+        self.tell_of_arrivals(state);
+    }
+
+    /// Wakes the taker if it sleeps; or else its stand-in, if it is for that one.
+    fn tell_of_arrivals(&self, mut state: MutexGuard<'_, State<T>>) {
+        if state.messages.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut state.asleep) {
             drop(state);
             self.arrived.notify_one();
+        } else if state.away && state.at_once && state.stand_in != Sleep::Awake {
+            state.stand_in = Sleep::Awake;
+            drop(state);
+            self.wanted.notify_one();
         }
     }
 
-    /// Takes everything that is there, after waiting for something up to `patience` (for ever without one). `into`
-    /// must be empty: it is exchanged, so that neither side allocates in the long run.
-    pub fn take(&self, patience: Option<Duration>, into: &mut VecDeque<T>) {
-        assert!(into.is_empty(), "what was taken before has been dealt with");
-        let mut state = self.lock();
-        if state.messages.is_empty() && patience != Some(Duration::ZERO) {
-            state.asleep = true;
-            let quiet = |state: &mut State<T>| state.messages.is_empty();
-            state = match patience {
-                None => self.arrived.wait_while(state, quiet).unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
-                    let waited = self.arrived.wait_timeout_while(state, patience, quiet);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-            state.asleep = false;
+    /// The taker waits until there is something to take, up to `patience` (for ever without one), or until it is closed.
+    pub fn wait(&self, patience: Option<Duration>) {
+        if patience == Some(Duration::ZERO) {
+            return;
         }
-        std::mem::swap(&mut state.messages, into);
+        let mut state = self.lock();
+        if !state.messages.is_empty() || state.closed {
+            return;
+        }
+        state.asleep = true;
+        let quiet = |state: &mut State<T>| state.messages.is_empty() && !state.closed;
+        state = match patience {
+            None => self.arrived.wait_while(state, quiet).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => {
+                let waited = self.arrived.wait_timeout_while(state, patience, quiet);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.asleep = false;
+    }
+
+    /// Takes everything that is there. `into` must be empty: it is exchanged, so that neither side allocates in the long
+    /// run.
+    pub fn take(&self, into: &mut VecDeque<T>) {
+        assert!(into.is_empty(), "what was taken before has been dealt with");
+        std::mem::swap(&mut self.lock().messages, into);
+    }
+
+    /// The taker is away from now on, for what may take long. What comes meanwhile lies here until it is back; with
+    /// `at_once` the stand-in is woken for it.
+    pub fn leave(&self, at_once: bool) {
+        let mut state = self.lock();
+        state.away = true;
+        state.absences += 1;
+        state.at_once = at_once;
+        let has_mail = at_once && !state.messages.is_empty();
+        if state.stand_in == Sleep::Deep || (has_mail && state.stand_in == Sleep::Light) {
+            state.stand_in = Sleep::Awake;
+            drop(state);
+            self.wanted.notify_one();
+        }
+    }
+
+    /// The taker is back.
+    pub fn back(&self) {
+        self.lock().away = false;
+    }
+
+    /// Whether the taker is away.
+    pub fn is_away(&self) -> bool {
+        self.lock().away
+    }
+
+    /// The stand-in waits until it is wanted: something has come that goes to it at once, or the taker has been away from
+    /// one of its looks to the next. After that it is wanted for everything, and at each of its looks, until the taker is
+    /// back. Gives false when it is closed.
+    pub fn stand_in(&self, look_every: Duration, standing_in: &mut StandingIn) -> bool {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return false;
+            }
+            let same = standing_in.absence == state.absences;
+            state.at_once |= same && standing_in.has_begun;
+            if !same {
+                *standing_in = StandingIn { absence: state.absences, has_begun: false };
+            }
+            if state.away && state.at_once && !state.messages.is_empty() {
+                standing_in.has_begun = true;
+                return true;
+            }
+            // While nothing goes on there is nothing to look at.
+            if !state.away && same {
+                state.stand_in = Sleep::Deep;
+                let asleep = |state: &mut State<T>| state.stand_in == Sleep::Deep && !state.closed;
+                state = self.wanted.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state.stand_in = Sleep::Light;
+                let asleep = |state: &mut State<T>| state.stand_in == Sleep::Light && !state.closed;
+                let waited = self.wanted.wait_timeout_while(state, look_every, asleep);
+                let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                state = after;
+                if timeout.timed_out() && state.away && standing_in.absence == state.absences {
+                    state.stand_in = Sleep::Awake;
+                    standing_in.has_begun = true;
+                    return true;
+                }
+            }
+            state.stand_in = Sleep::Awake;
+        }
     }
 
     /// Whether nothing waits to be taken.
@@ -85,17 +195,30 @@ impl<T> Inbox<T> {
         self.lock().messages.is_empty()
     }
 
-    /// Lets nothing more in; gives what is still there.
+    /// Lets nothing more in, and wakes whoever waits; gives what is still there.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = self.lock();
         state.closed = true;
-        std::mem::take(&mut state.messages)
+        let left = std::mem::take(&mut state.messages);
+        drop(state);
+        self.arrived.notify_all();
+        self.wanted.notify_all();
+        left
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a stand-in remembers.
+#[derive(Debug, Default)]
+pub struct StandingIn {
+    /// Which absence it saw last.
+    absence: u64,
+    /// Whether it stands in during that one.
+    has_begun: bool,
 }
 
 #[cfg(test)]
@@ -107,12 +230,14 @@ mod tests {
     fn everything_is_taken_at_once_and_in_order() {
         let inbox = Inbox::default();
         let mut taken = VecDeque::new();
-        inbox.take(Some(Duration::ZERO), &mut taken);
+        inbox.wait(Some(Duration::ZERO));
+        inbox.take(&mut taken);
         assert!(taken.is_empty());
         for n in 0..3 {
             inbox.put(n).unwrap();
         }
-        inbox.take(None, &mut taken);
+        inbox.wait(None);
+        inbox.take(&mut taken);
         assert_eq!(taken, [0, 1, 2]);
         inbox.put(3).unwrap();
         inbox.put_all(&mut vec![4, 5]);
@@ -121,6 +246,8 @@ mod tests {
         let mut late = vec![7];
         inbox.put_all(&mut late);
         assert!(late.is_empty() && inbox.close().is_empty());
+        inbox.wait(None);
+        assert!(!inbox.stand_in(Duration::ZERO, &mut StandingIn::default()), "nobody waits for ever");
     }
 
     #[test]
@@ -140,9 +267,45 @@ mod tests {
             .collect();
         let (mut taken, mut count) = (VecDeque::new(), 0);
         while count < 4 * COUNT {
-            inbox.take(None, &mut taken);
+            inbox.wait(None);
+            inbox.take(&mut taken);
             count += taken.drain(..).count() as u64;
         }
         putters.into_iter().for_each(|putter| putter.join().unwrap());
+    }
+
+    #[test]
+    fn the_stand_in_is_wanted_for_what_goes_to_it_at_once_and_for_long_absences() {
+        let inbox = Arc::new(Inbox::default());
+        let (wanted, wants) = std::sync::mpsc::channel();
+        let stand_in = {
+            let inbox = inbox.clone();
+            std::thread::spawn(move || {
+                let (mut standing_in, mut taken) = (StandingIn::default(), VecDeque::new());
+                while inbox.stand_in(Duration::from_millis(1), &mut standing_in) {
+                    inbox.take(&mut taken);
+                    wanted.send(taken.drain(..).collect::<Vec<_>>()).unwrap();
+                }
+            })
+        };
+        let next_mail = || wants.iter().find(|mail| !mail.is_empty());
+        inbox.leave(true);
+        inbox.put(1).unwrap();
+        assert_eq!(next_mail(), Some(vec![1]));
+        inbox.back();
+        inbox.put(2).unwrap();
+        inbox.leave(true);
+        assert_eq!(next_mail(), Some(vec![2]), "also what came before the absence");
+        inbox.back();
+        inbox.leave(false);
+        inbox.put(3).unwrap();
+        assert_eq!(next_mail(), Some(vec![3]), "a long absence");
+        inbox.put(4).unwrap();
+        assert_eq!(next_mail(), Some(vec![4]));
+        assert!(inbox.is_away());
+        inbox.back();
+        inbox.put(5).unwrap();
+        assert_eq!(inbox.close(), [5], "the taker is there");
+        stand_in.join().unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! The journal's two threads: one appends batches, says when they are durable and hands on what they change in files; one
-//! does the journal's chores beside it. After the first error nothing is tried again.
+//! What keeps what was decided: the journal, which is appended to by whoever holds this; the threads that put bytes into
+//! files; and one that does the journal's chores beside it. After the first error nothing is tried again.
 
 use std::io;
 use std::sync::Arc;
@@ -17,34 +17,36 @@ use crate::file_change::FileChange;
 use crate::limits::{ROOM_LOOK_EVERY_BYTES, ROOM_LOOK_EVERY_MS, WRITE_ROOM_BYTES_MIN};
 use crate::metrics::Metrics;
 use crate::replay::Replay;
-use crate::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::sync::mpsc::{Receiver, Sender, channel};
 use crate::sync::panicking;
 use crate::sync::thread::{self, JoinHandle};
 use crate::synced_fold::SyncedFold;
 
 /// What the storage threads have to say.
-#[derive(Debug)]
 pub(crate) enum Word {
-    /// The batch that ends here is durable.
-    Durable { last_seq: Seq, commit_us: u64 },
     /// What these events change in files is there.
     Applied(Vec<Seq>),
-    /// Free disk space fell under the reserve, or rose above it.
-    Room { short: bool, bytes: u64 },
-    /// An append, a change of a file or a chore failed; nothing more will come.
+    /// A chore is done, or has failed.
+    ChoreDone(ChoreDone),
+    /// A change of a file failed; nothing more will come.
     Failed(StorageError),
     /// A thread ran into a bug of ours; nothing more will come.
     Panicked,
 }
 
-/// The storage threads, as the engine thread holds them.
+/// The journal and the threads around it.
 pub(crate) struct Storage {
-    work: Sender<Work>,
+    journal: Box<dyn Journal>,
+    files: Arc<dyn FileStore>,
+    appliers: Appliers,
+    room: Room,
+    chores: Sender<Chore>,
+    metrics: Arc<Metrics>,
     interrupt: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the storage threads need.
+/// What storage is made of.
 pub(crate) struct StorageParts {
     pub journal: Box<dyn Journal>,
     pub files: Arc<dyn FileStore>,
@@ -55,17 +57,15 @@ pub(crate) struct StorageParts {
     pub say: Arc<dyn Fn(Word) + Send + Sync>,
 }
 
-enum Work {
-    Append(Batch),
-    ChoreDone(ChoreDone),
-    ChoresPanicked,
-    Stop,
+/// Free disk space fell under the reserve, or rose above it.
+pub(crate) struct RoomNews {
+    pub short: bool,
+    pub bytes: u64,
 }
 
 impl Storage {
     /// Starts the threads.
     pub fn start(parts: StorageParts) -> io::Result<Storage> {
-        let (work, works) = channel();
         let (chores, chores_due) = channel();
         let interrupt = Arc::new(AtomicBool::new(false));
         let StorageParts { journal, files, fresh_replay, room_reserve_bytes, metrics, say } = parts;
@@ -76,27 +76,63 @@ impl Storage {
             appliers: appliers.clone(),
             metrics: metrics.clone(),
             interrupt: interrupt.clone(),
-            done: work.clone(),
+            say,
         };
         threads
             .push(thread::Builder::new().name("chores".into()).spawn(move || chore_thread.run(chores_due))?);
         let room = Room { reserve_bytes: room_reserve_bytes, looked: None, written_bytes: 0, short: false };
-        let journal_thread = JournalThread { journal, files, appliers, room, chores, metrics, say };
-        threads
-            .push(thread::Builder::new().name("journal".into()).spawn(move || journal_thread.run(&works))?);
-        Ok(Storage { work, interrupt, threads })
+        Ok(Storage { journal, files, appliers, room, chores, metrics, interrupt, threads })
     }
 
-    /// Hands over a batch. If the thread has ended, its last word says why.
-    pub fn append(&self, batch: Batch) {
-        let _ = self.work.send(Work::Append(batch));
+    /// Makes a batch durable, hands on what it changes in files, and gives how long the journal took, in microseconds.
+    pub fn append(&mut self, mut batch: Batch) -> Result<u64, StorageError> {
+        let begun = Instant::now();
+        if planted(Bug::FileBytesBeforeSync) {
+            self.appliers.hand_over(std::mem::take(&mut batch.changes));
+        }
+        self.journal.append(&batch.payload)?;
+        let commit_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let room = |change: &FileChange| change.len().max(WRITE_ROOM_BYTES_MIN);
+        let into_files: usize = batch.changes.iter().map(|(_, change)| room(change)).sum();
+        self.room.written_bytes += (batch.payload.len() + into_files) as u64;
+        // Before the next look at the chores: whoever makes a snapshot finds these changes handed over.
+        self.appliers.hand_over(batch.changes);
+        Ok(commit_us)
+    }
+
+    /// Takes note of a chore that was done.
+    pub fn chore_done(&mut self, done: ChoreDone) -> Result<(), StorageError> {
+        self.journal.chore_done(done)
+    }
+
+    /// Whether there has been no look at the free space for long.
+    pub fn look_is_due(&self) -> bool {
+        self.room.look_is_due()
+    }
+
+    /// Sees to chores that have become due and, now and then, to the free space.
+    pub fn look_around(&mut self) -> Result<Option<RoomNews>, StorageError> {
+        for chore in self.journal.chores() {
+            // The chore thread outlives this sender.
+            let _ = self.chores.send(chore);
+        }
+        if !self.room.look_is_due() {
+            return Ok(None);
+        }
+        self.room.looked = Some(Instant::now());
+        self.room.written_bytes = 0;
+        let bytes = self.journal.room()?.min(self.files.room()?);
+        self.metrics.room_bytes.store(bytes, Relaxed);
+        self.metrics.journal_bytes.store(self.journal.extent().bytes, Relaxed);
+        Ok(self.room.judge(bytes).map(|short| RoomNews { short, bytes }))
     }
 
     /// Ends the threads, breaking off a snapshot if one is being made: the next start makes it anew.
     pub fn stop(self) {
-        self.interrupt.store(true, Relaxed);
-        let _ = self.work.send(Work::Stop);
-        for thread in self.threads {
+        let Storage { chores, appliers, threads, interrupt, .. } = self;
+        interrupt.store(true, Relaxed);
+        drop((chores, appliers));
+        for thread in threads {
             // A thread that panicked has said so itself.
             let _ = thread.join();
         }
@@ -113,75 +149,6 @@ fn say_applied(say: Arc<dyn Fn(Word) + Send + Sync>) -> SayApplied {
     })
 }
 
-struct JournalThread {
-    journal: Box<dyn Journal>,
-    files: Arc<dyn FileStore>,
-    appliers: Appliers,
-    room: Room,
-    chores: Sender<Chore>,
-    metrics: Arc<Metrics>,
-    say: Arc<dyn Fn(Word) + Send + Sync>,
-}
-
-impl JournalThread {
-    fn run(mut self, works: &Receiver<Work>) {
-        if let Err(error) = self.serve(works) {
-            (self.say)(Word::Failed(error));
-        }
-    }
-
-    fn serve(&mut self, works: &Receiver<Work>) -> Result<(), StorageError> {
-        loop {
-            self.look_around()?;
-            match works.recv_timeout(Duration::from_millis(ROOM_LOOK_EVERY_MS)) {
-                Ok(Work::Append(mut batch)) => {
-                    let begun = Instant::now();
-                    if planted(Bug::FileBytesBeforeSync) {
-                        self.appliers.hand_over(std::mem::take(&mut batch.changes));
-                    }
-                    self.journal.append(&batch.payload)?;
-                    let commit_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-                    (self.say)(Word::Durable { last_seq: batch.last_seq, commit_us });
-                    let room = |change: &FileChange| change.len().max(WRITE_ROOM_BYTES_MIN);
-                    let into_files: usize = batch.changes.iter().map(|(_, change)| room(change)).sum();
-                    self.room.written_bytes += (batch.payload.len() + into_files) as u64;
-                    // Before the next look at the chores: whoever makes a snapshot finds these changes handed over.
-                    self.appliers.hand_over(batch.changes);
-                }
-                Ok(Work::ChoreDone(done)) => self.journal.chore_done(done)?,
-                Ok(Work::ChoresPanicked) => panic!("the chores thread panicked"),
-                Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
-    }
-
-    /// Sees to chores that have become due and, now and then, to the free space.
-    fn look_around(&mut self) -> Result<(), StorageError> {
-        for chore in self.journal.chores() {
-            // The chore thread outlives this sender.
-            let _ = self.chores.send(chore);
-        }
-        if self.room.look_is_due() {
-            let bytes = self.journal.room()?.min(self.files.room()?);
-            self.metrics.room_bytes.store(bytes, Relaxed);
-            self.metrics.journal_bytes.store(self.journal.extent().bytes, Relaxed);
-            if let Some(short) = self.room.judge(bytes) {
-                (self.say)(Word::Room { short, bytes });
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for JournalThread {
-    fn drop(&mut self) {
-        if panicking() {
-            (self.say)(Word::Panicked);
-        }
-    }
-}
-
 /// Whether there is room on the disk.
 struct Room {
     reserve_bytes: u64,
@@ -192,15 +159,10 @@ struct Room {
 }
 
 impl Room {
-    fn look_is_due(&mut self) -> bool {
+    fn look_is_due(&self) -> bool {
         let every = Duration::from_millis(ROOM_LOOK_EVERY_MS);
-        let due = self.looked.is_none_or(|looked| looked.elapsed() >= every)
-            || self.written_bytes >= ROOM_LOOK_EVERY_BYTES;
-        if due {
-            self.looked = Some(Instant::now());
-            self.written_bytes = 0;
-        }
-        due
+        self.written_bytes >= ROOM_LOOK_EVERY_BYTES
+            || self.looked.is_none_or(|looked| looked.elapsed() >= every)
     }
 
     /// Whether it is short, if that has changed.
@@ -216,12 +178,12 @@ struct ChoreThread {
     appliers: Appliers,
     metrics: Arc<Metrics>,
     interrupt: Arc<AtomicBool>,
-    done: Sender<Work>,
+    say: Arc<dyn Fn(Word) + Send + Sync>,
 }
 
 impl ChoreThread {
     fn run(self, due: Receiver<Chore>) {
-        let _on_panic = ChoresGuard(&self.done);
+        let _on_panic = ChoresGuard(&*self.say);
         for chore in due {
             if self.interrupt.load(Relaxed) {
                 return;
@@ -236,7 +198,7 @@ impl ChoreThread {
                 self.metrics.snapshot.observe(took_us);
                 self.metrics.snapshot_running.store(0, Relaxed);
             }
-            let _ = self.done.send(Work::ChoreDone(done));
+            (self.say)(Word::ChoreDone(done));
         }
     }
 
@@ -249,13 +211,12 @@ impl ChoreThread {
     }
 }
 
-struct ChoresGuard<'a>(&'a Sender<Work>);
+struct ChoresGuard<'a>(&'a (dyn Fn(Word) + Send + Sync));
 
 impl Drop for ChoresGuard<'_> {
     fn drop(&mut self) {
         if panicking() {
-            // If the journal thread has ended too, it has said why.
-            let _ = self.0.send(Work::ChoresPanicked);
+            (self.0)(Word::Panicked);
         }
     }
 }

@@ -12,6 +12,7 @@ use leasehold_state_machine::ids::{Secret, SessionId};
 use leasehold_state_machine::words::ClientId;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::by_number::ByNumber;
 use crate::handle::{Asked, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
 
@@ -54,11 +55,13 @@ pub struct Stream {
     /// What goes to the engine at the next sending.
     outgoing: Vec<Message>,
     /// Requests without an outcome, and which of them may stand in line.
-    in_flight: HashMap<u64, (Attachment, bool)>,
+    in_flight: ByNumber<u64, (Attachment, bool)>,
     /// Which answers the client has; goes to the engine with the next request that changes something.
     mark: Option<Mark>,
     mark_is_news: bool,
     marked_raw_us: u64,
+    /// When what is asked until the next sending has arrived, once that was looked at.
+    arrived_raw_us: Option<u64>,
 }
 
 /// Which answers a client has.
@@ -80,7 +83,8 @@ impl Handle {
             hear,
             said: Vec::new(),
             outgoing: Vec::new(),
-            in_flight: HashMap::new(),
+            in_flight: ByNumber::default(),
+            arrived_raw_us: None,
             mark: None,
             mark_is_news: false,
             marked_raw_us: 0,
@@ -89,11 +93,14 @@ impl Handle {
 }
 
 impl Stream {
-    /// Asks under a number, with the next sending; the outcome is heard later. A number in flight is a newer attempt of the same request: the
+    /// Asks under a number, with the next sending; the outcome is heard later. What is asked until then must have arrived by
+    /// the time of the first of it. A number in flight is a newer attempt of the same request: the
     /// older one is not heard of any more.
     pub fn ask(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
         let op = Op::of(&command);
-        let admitted = self.shared.admit(command)?;
+        // What goes together has come together: one look at the clock does for all of it.
+        let arrived_raw_us = *self.arrived_raw_us.get_or_insert_with(|| self.shared.clock.raw_us());
+        let admitted = self.shared.admit(command, arrived_raw_us)?;
         self.send_mark(op, admitted.arrived_raw_us);
         let attachment = admitted.attachment;
         let request = Numbered { number, attachment, say: self.say.clone(), answered: false };
@@ -104,6 +111,7 @@ impl Stream {
 
     /// Sends everything that was asked since the last time. Waiting to hear something does it too.
     pub fn send(&mut self) {
+        self.arrived_raw_us = None;
         if !self.outgoing.is_empty() {
             // Dropped when the server has just stopped, which each request then says by itself.
             self.shared.inbox.put_all(&mut self.outgoing);

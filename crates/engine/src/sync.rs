@@ -1,4 +1,4 @@
-//! The locks, channels and threads by which the engine thread and the storage threads hand things over: the standard
+//! The locks, channels and threads by which the threads around the engine hand things over: the standard
 //! library's. With the feature `shuttle` they are others that do the same, and let a test choose every order in which
 //! the threads could have run.
 

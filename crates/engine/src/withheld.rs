@@ -27,8 +27,10 @@ pub struct Withheld {
     durable: Seq,
     /// Replies that wait for nothing more, in order.
     ready: Vec<Reply>,
-    /// Replies by the event they wait for.
-    replies: BTreeMap<Seq, Vec<Reply>>,
+    /// Replies and the event that each waits for, in its order: nearly all come in that order...
+    in_order: VecDeque<(Seq, Reply)>,
+    /// ...and these did not.
+    out_of_order: BTreeMap<Seq, Vec<Reply>>,
     /// What nobody asked for, by the event it waits for, in order.
     unasked: VecDeque<(Seq, Unasked)>,
     /// Events in order.
@@ -45,7 +47,8 @@ impl Withheld {
         Withheld {
             durable,
             ready: Vec::new(),
-            replies: BTreeMap::new(),
+            in_order: VecDeque::new(),
+            out_of_order: BTreeMap::new(),
             unasked: VecDeque::new(),
             events: VecDeque::new(),
             unapplied: BTreeSet::new(),
@@ -57,8 +60,10 @@ impl Withheld {
     pub fn reply(&mut self, reply: Reply, after: Seq) {
         if after <= self.durable {
             self.rests_on_the_disk(reply);
+        } else if self.in_order.back().is_none_or(|(last, _)| *last <= after) {
+            self.in_order.push_back((after, reply));
         } else {
-            self.replies.entry(after).or_default().push(reply);
+            self.out_of_order.entry(after).or_default().push(reply);
         }
     }
 
@@ -84,10 +89,21 @@ impl Withheld {
     pub fn durable(&mut self, seq: Seq) {
         assert!(seq >= self.durable, "what was durable stays so");
         self.durable = seq;
-        while let Some(entry) = self.replies.first_entry()
-            && *entry.key() <= seq
-        {
-            entry.remove().into_iter().for_each(|reply| self.rests_on_the_disk(reply));
+        loop {
+            let first = self.in_order.front().map_or(Seq::MAX, |(after, _)| *after);
+            // Of those that wait for the same event, the ones out of order came later.
+            if let Some(entry) = self.out_of_order.first_entry()
+                && *entry.key() < first
+                && *entry.key() <= seq
+            {
+                entry.remove().into_iter().for_each(|reply| self.rests_on_the_disk(reply));
+            } else if first <= seq
+                && let Some((_, reply)) = self.in_order.pop_front()
+            {
+                self.rests_on_the_disk(reply);
+            } else {
+                break;
+            }
         }
     }
 
@@ -126,8 +142,8 @@ impl Withheld {
 
     /// Whether anything still waits.
     pub fn is_empty(&self) -> bool {
-        let told = self.ready.is_empty() && self.replies.is_empty() && self.unasked.is_empty();
-        told && self.events.is_empty() && self.unapplied.is_empty()
+        let replies = self.ready.is_empty() && self.in_order.is_empty() && self.out_of_order.is_empty();
+        replies && self.unasked.is_empty() && self.events.is_empty() && self.unapplied.is_empty()
     }
 }
 
@@ -157,15 +173,15 @@ mod tests {
         for seq in 5..=7 {
             withheld.event(seq, 0, Event::GrantsResumed);
         }
-        for (to, after) in [(1, 7), (2, 5), (3, 4), (4, 5), (5, 6)] {
+        for (to, after) in [(9, 5), (1, 7), (2, 5), (3, 4), (4, 5), (5, 6), (6, 7), (7, 6)] {
             withheld.reply(reply(to, after), after);
         }
         assert_eq!(out(&mut withheld), (vec![3], vec![]));
         withheld.durable(5);
-        assert_eq!(out(&mut withheld), (vec![2, 4], vec![5]));
+        assert_eq!(out(&mut withheld), (vec![9, 2, 4], vec![5]));
         assert_eq!(out(&mut withheld), (vec![], vec![]));
         withheld.durable(7);
-        assert_eq!(out(&mut withheld), (vec![5, 1], vec![6, 7]));
+        assert_eq!(out(&mut withheld), (vec![5, 7, 1, 6], vec![6, 7]));
         assert!(withheld.is_empty());
     }
 

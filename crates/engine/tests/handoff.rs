@@ -1,5 +1,5 @@
-//! The hand-over between the engine thread and the threads of the journal and the files, in thousands of orders in which these
-//! threads could have run, chosen by a seed: the real driver, whose locks, channels and threads are shuttle's in this build.
+//! The hand-over between the thread that turns the engine and appends to the journal, its stand-in, and the threads of the
+//! files, in thousands of orders in which these threads could have run, chosen by a seed: the real driver, whose locks, channels and threads are shuttle's in this build.
 //! Nothing times out here: a wake-up that is lost is a deadlock, and seen.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -2,13 +2,13 @@
 //! operation's number, and writes whatever has been answered meanwhile as one group: there is one task for a whole
 //! stream, and no delay to gather more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, Stream, StreamExt};
 use hyper::body::Incoming;
-use leasehold_engine::Heard;
+use leasehold_engine::{ByNumber, Heard};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
 use leasehold_protocol::v1::outcome::What as Told;
@@ -55,7 +55,7 @@ where
         in_flight_max: door.in_flight_max(),
         client: None,
         mark: Mark::default(),
-        in_flight: HashMap::new(),
+        in_flight: ByNumber::default(),
         counts: Counts::default(),
         sessions: HashSet::new(),
         heard: Vec::new(),
@@ -84,7 +84,7 @@ struct Conversation<G> {
     /// Whose numbers these are; none before the hello.
     client: Option<ClientId>,
     mark: Mark,
-    in_flight: HashMap<u64, InFlight>,
+    in_flight: ByNumber<u64, InFlight>,
     counts: Counts,
     /// Sessions whose ended leases are told here.
     sessions: HashSet<Secret>,
@@ -219,7 +219,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
                 *self.counts.of(call) += 1;
                 self.in_flight.insert(number, InFlight { call, waits, session, since });
             }
-            Err(refusal) => self.end(number, &InFlight { call, waits, session, since }, Err(refusal)),
+            Err(refusal) => self.end(number, &InFlight { call, waits, session, since }, Err(refusal), since),
         }
     }
 
@@ -266,6 +266,8 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     /// Turns everything heard into outcomes and notices.
     fn tell_heard(&mut self) {
         let mut heard = std::mem::take(&mut self.heard);
+        let now = Instant::now();
+        self.outcomes.reserve(heard.len());
         for heard in heard.drain(..) {
             match heard {
                 Heard::Outcome { number, outcome } => {
@@ -273,7 +275,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
                     assert!(ended.is_some(), "only what was asked is answered, and once");
                     if let Some(in_flight) = ended {
                         *self.counts.of(in_flight.call) -= 1;
-                        self.end(number, &in_flight, outcome);
+                        self.end(number, &in_flight, outcome, now);
                     }
                 }
                 Heard::Queued { number, position } => {
@@ -288,9 +290,9 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
         self.heard = heard;
     }
 
-    /// An operation is over.
-    fn end(&mut self, number: u64, operation: &InFlight, outcome: Outcome) {
-        let took = operation.since.elapsed();
+    /// An operation is over since this moment.
+    fn end(&mut self, number: u64, operation: &InFlight, outcome: Outcome, now: Instant) {
+        let took = now.saturating_duration_since(operation.since);
         self.door.metrics().called(operation.call, operation.waits, took, Ended::of(&outcome));
         match (&outcome, operation.session) {
             (Ok(Answer::Session(view)), _) => self.listen_to(view.session),
