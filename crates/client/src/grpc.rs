@@ -16,20 +16,24 @@ use hyper::header::HeaderValue;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::files_client::FilesClient;
 use leasehold_protocol::v1::locks_client::LocksClient;
-use leasehold_protocol::v1::operations_client::OperationsClient;
 use leasehold_protocol::v1::sessions_client::SessionsClient;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::rustls::ClientConfig;
-use tonic::{Response, Status, Streaming};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::{Request, Response, Status, Streaming};
 
 use crate::address::Address;
 use crate::connect::{FULL_STREAMS_MAX, connect};
 use crate::error::Error;
+use crate::group::{Group, GroupCodec};
 use crate::pipe::{Occupied, Pipe, STREAMS_MAX};
 use crate::wire::{Call, CallAnswer, Conversation, Failed, Groups, Trouble, Wire};
 
 /// The longest answer that is taken: a page of locks with long lines.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// The stream of operations.
+const OPERATIONS_STREAM: &str = "/leasehold.v1.Operations/Stream";
 
 /// Where the server is, and how to show oneself there.
 pub(crate) struct Destination {
@@ -192,8 +196,9 @@ impl Grpc {
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
-    fn operations(&self, pipe: &Pipe) -> OperationsClient<Pipe> {
-        OperationsClient::with_origin(pipe.clone(), self.origin.clone())
+    /// Not the generated client, which would encode every operation anew.
+    fn operations(&self, pipe: &Pipe) -> tonic::client::Grpc<Pipe> {
+        tonic::client::Grpc::with_origin(pipe.clone(), self.origin.clone())
             .max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 }
@@ -249,9 +254,9 @@ fn until_end<T: Send + 'static>(seat: Seat, told: Streaming<T>) -> BoxStream<'st
 struct Named(Groups);
 
 impl Stream for Named {
-    type Item = v1::OperationGroup;
+    type Item = Group;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<v1::OperationGroup>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Group>> {
         self.0.poll_next_unpin(cx)
     }
 }
@@ -266,7 +271,13 @@ impl Wire for Grpc {
             let by = self.by();
             let seat = self.seat(Load::Words, by).await?;
             let mut operations = self.operations(&seat.pipe);
-            let told = answered(&seat.pipe, by, operations.stream(Named(groups))).await?;
+            let opening = async {
+                let ready = operations.ready().await;
+                ready.map_err(Status::from_error)?;
+                let path = PathAndQuery::from_static(OPERATIONS_STREAM);
+                operations.streaming(Request::new(Named(groups)), path, GroupCodec).await
+            };
+            let told = answered(&seat.pipe, by, opening).await?;
             Ok(Conversation { connection: seat.connection, told: until_failure(seat, told) })
         }
         .boxed()

@@ -16,6 +16,7 @@ mod error;
 mod random;
 mod retry;
 
+mod group;
 mod wire;
 
 mod address;

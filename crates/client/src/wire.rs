@@ -8,6 +8,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use leasehold_protocol::v1;
 
+use crate::group::Group;
+
 /// Why an answer did not come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,7 +59,7 @@ pub(crate) enum Failed {
 
 /// Groups of operations. Whoever carries them asks for the next group when it can send it at once: what waits meanwhile
 /// goes together, and is stamped as late as it can be. Ends when nothing more is to be said.
-pub(crate) type Groups = BoxStream<'static, v1::OperationGroup>;
+pub(crate) type Groups = BoxStream<'static, Group>;
 
 /// An open stream of operations. Dropping it ends it.
 pub(crate) struct Conversation {

@@ -47,8 +47,9 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 pub const OTHER_FILES: usize = READ_HANDLES_MAX + WRITE_HANDLES_MAX + REFUSALS_MAX + 64;
 /// Requests at once on one HTTP/2 connection: each may be a call that waits in line.
 pub const HTTP2_STREAMS_MAX: u32 = 1024;
-/// Bytes of bodies that a client may send ahead on one HTTP/2 stream.
-pub const HTTP2_STREAM_WINDOW_BYTES: u32 = BODY_BYTES_MAX as u32;
+/// Bytes of bodies that a client may send ahead on one HTTP/2 stream: more than a thousand operations, so that a client with
+/// many callers does not wait for room. What all streams of a connection may take together is the next bound.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 4 * BODY_BYTES_MAX as u32;
 /// Bytes of bodies that a client may send ahead on one HTTP/2 connection.
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Bytes that one HTTP/2 stream may have ready to be sent.

@@ -20,6 +20,7 @@ use super::entry::{Entry, Lane, Next, Place, Stance, background};
 use super::mark::{Mark, Marks};
 use super::reply::{Begins, Reply};
 use crate::error::Error;
+use crate::group::{self, Group, GroupWriter};
 use crate::random::Random;
 use crate::refusal::{self, Again};
 use crate::retry::RetryPolicy;
@@ -38,7 +39,8 @@ pub(super) struct Book {
     policy: RetryPolicy,
     random: Random,
     last_number: u64,
-    open: BTreeMap<u64, Entry>,
+    /// Boxed, because the map moves what it holds.
+    open: BTreeMap<u64, Box<Entry>>,
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
     lanes: [VecDeque<u64>; 2],
     in_flight: [usize; 2],
@@ -137,7 +139,7 @@ impl Book {
         if let Stance::InLine { until_us: Some(until_us) } = entry.stance {
             self.due_us = self.due_us.min(until_us);
         }
-        self.open.insert(self.last_number, entry);
+        self.open.insert(self.last_number, Box::new(entry));
         self.last_number
     }
 
@@ -256,26 +258,26 @@ impl Book {
     }
 
     /// The next group for the stream that is there, if there is anything to send; its operations are stamped with this time.
-    pub fn take_group(&mut self, now_us: u64) -> Option<v1::OperationGroup> {
+    pub fn take_group(&mut self, now_us: u64) -> Option<Group> {
         let current = self.stream.as_mut()?;
-        let mut operations = Vec::new();
+        let mut group = GroupWriter::default();
         if current.hello_us.replace(current.hello_us.unwrap_or(now_us)).is_none() {
             let hello = v1::Hello { client_id: self.client_id.clone() };
-            operations.push(v1::Operation { number: 0, what: Some(What::Hello(hello)) });
+            group.add(0, &group::encoded(&What::Hello(hello)));
         }
         let mut room = GROUP_BYTES;
         for lane in [Lane::Upkeep, Lane::Ordinary] {
-            self.take_lane(lane, now_us, &mut room, &mut operations);
+            self.take_lane(lane, now_us, &mut room, &mut group);
         }
-        if operations.is_empty() {
+        if group.is_empty() {
             return None;
         }
         let mark = self.marks.say(self.open.len(), self.open.keys().copied());
         let Mark { answered_through, open } = mark.unwrap_or(Mark { answered_through: 0, open: Vec::new() });
-        Some(v1::OperationGroup { operations, answered_through, open })
+        Some(group.finish(answered_through, &open))
     }
 
-    fn take_lane(&mut self, lane: Lane, now_us: u64, room: &mut usize, into: &mut Vec<v1::Operation>) {
+    fn take_lane(&mut self, lane: Lane, now_us: u64, room: &mut usize, into: &mut GroupWriter) {
         let in_flight_max = self.in_flight_max.unwrap_or(IN_FLIGHT_UNKNOWN);
         let (queue, in_flight) = (&mut self.lanes[lane as usize], &mut self.in_flight[lane as usize]);
         while *in_flight < in_flight_max
@@ -298,7 +300,7 @@ impl Book {
             entry.first_us.get_or_insert(now_us);
             entry.place = Place::Sent { at_us: now_us, due_us };
             entry.in_flight = true;
-            into.push(v1::Operation { number, what: Some(entry.message(now_us)) });
+            into.add(number, entry.message(now_us));
         }
     }
 
@@ -430,7 +432,7 @@ impl Book {
     }
 
     /// A number is over: it is not sent again.
-    fn take_out(&mut self, number: u64) -> Option<Entry> {
+    fn take_out(&mut self, number: u64) -> Option<Box<Entry>> {
         let entry = self.open.remove(&number)?;
         self.marks.answered(number);
         if entry.in_flight {

@@ -10,6 +10,7 @@ use tokio::sync::{oneshot, watch};
 use super::Answered;
 use super::reply::{Begins, Reply};
 use crate::error::{Error, Unavailable};
+use crate::group;
 use crate::retry::RetryPolicy;
 use crate::view::us;
 use crate::wire::Trouble;
@@ -18,8 +19,8 @@ use crate::wire::Trouble;
 const WAIT_MAX_US: u64 = 3_600_000_000;
 /// Who waits longer says so again some time before that is over.
 const WAIT_AGAIN_US: u64 = 3_000_000_000;
-/// An operation's number, and its own head in a group.
-const HEAD_BYTES: usize = 16;
+/// An operation's number, its own head in a group, and the wait that is left.
+const HEAD_BYTES: usize = 24;
 /// No attempt is given less time.
 const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
@@ -71,6 +72,8 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub what: What,
+    /// The same as it goes out.
+    encoded: Box<[u8]>,
     /// What it takes of a group.
     pub bytes: usize,
     pub lane: Lane,
@@ -98,10 +101,12 @@ pub(super) enum Next {
 
 impl Entry {
     pub fn new(what: What, stance: Stance) -> Entry {
+        let encoded = group::encoded(&what);
         Entry {
             lane: lane(&what),
-            bytes: what.encoded_len() + HEAD_BYTES,
+            bytes: encoded.len() + HEAD_BYTES,
             what,
+            encoded,
             stance,
             place: Place::Queued,
             attempts: 0,
@@ -118,16 +123,14 @@ impl Entry {
         Entry::new(what, background(policy))
     }
 
-    /// The message for this sending, with the wait that is left.
-    pub fn message(&self, now_us: u64) -> What {
-        match (&self.what, self.stance) {
-            (What::Acquire(acquire), Stance::InLine { until_us }) => {
-                let left_us = until_us.map_or(WAIT_MAX_US, |until_us| until_us.saturating_sub(now_us));
-                let wait_ms = left_us.min(WAIT_MAX_US) / 1_000;
-                What::Acquire(v1::AcquireRequest { wait_ms, ..acquire.clone() })
-            }
-            (what, _) => what.clone(),
+    /// What goes out at this sending, with the wait that is left.
+    pub fn message(&mut self, now_us: u64) -> &[u8] {
+        if let (What::Acquire(acquire), Stance::InLine { until_us }) = (&mut self.what, self.stance) {
+            let left_us = until_us.map_or(WAIT_MAX_US, |until_us| until_us.saturating_sub(now_us));
+            acquire.wait_ms = left_us.min(WAIT_MAX_US) / 1_000;
+            self.encoded = group::encoded(&self.what);
         }
+        &self.encoded
     }
 
     /// When to wonder about an attempt that is sent now.

@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt};
-use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
@@ -23,6 +22,7 @@ use super::notices::Notices;
 use super::reply::Begins;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
+use crate::group::Group;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::wire::{Conversation, Failed, Trouble, Wire};
@@ -336,9 +336,9 @@ struct Groups {
 }
 
 impl Stream for Groups {
-    type Item = v1::OperationGroup;
+    type Item = Group;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<v1::OperationGroup>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Group>> {
         let link = &self.link;
         let mut book = link.book();
         if book.is_over(self.stream) {

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::machine::Machine;
 use super::weather::Connection;
+use crate::group::Group;
 use crate::wire::{Failed, Groups, Trouble};
 use leasehold_protocol::v1;
 
@@ -118,7 +119,7 @@ pub(super) fn groups(
     let (put, mut read) = mpsc::unbounded_channel();
     let machine = Arc::clone(machine);
     tokio::spawn(async move {
-        let mut on_the_way = VecDeque::new();
+        let mut on_the_way: VecDeque<Group> = VecDeque::new();
         let mut weather = machine.weather();
         let mut ended = false;
         loop {
@@ -127,7 +128,7 @@ pub(super) fn groups(
                 for group in on_the_way.drain(..) {
                     machine.clock().stir();
                     // Nobody reads a broken connection.
-                    let _ = put.send(Ok(group));
+                    let _ = put.send(Ok(group.read()));
                 }
                 if ended {
                     return;

@@ -166,11 +166,12 @@ mod tests {
 
     use super::super::clock::TestClock;
     use super::*;
+    use crate::group::{Group, GroupWriter, encoded};
 
     /// One client with one stream, by hand.
     struct Hand {
         wire: MemoryWire,
-        say: mpsc::UnboundedSender<v1::OperationGroup>,
+        say: mpsc::UnboundedSender<Group>,
         told: BoxStream<'static, Result<v1::OutcomeGroup, Failed>>,
     }
 
@@ -230,12 +231,12 @@ mod tests {
         }
     }
 
-    fn group<const N: usize>(operations: [(u64, Wish); N]) -> v1::OperationGroup {
-        let operation = |(number, wish)| v1::Operation { number, what: Some(wish) };
-        v1::OperationGroup {
-            operations: operations.into_iter().map(operation).collect(),
-            ..v1::OperationGroup::default()
+    fn group<const N: usize>(operations: [(u64, Wish); N]) -> Group {
+        let mut group = GroupWriter::default();
+        for (number, wish) in operations {
+            group.add(number, &encoded(&wish));
         }
+        group.finish(0, &[])
     }
 
     fn acquire(owner: &str, wait_ms: u64) -> Wish {

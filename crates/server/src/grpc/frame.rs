@@ -169,8 +169,9 @@ impl<M: Message + Default> Inbound<M> {
         }
         self.patience = None;
         self.room = None;
-        self.buffer.advance(HEAD_BYTES);
-        decode(self.buffer.split_to(length)).map(Some)
+        let message = decode(&self.buffer[HEAD_BYTES..HEAD_BYTES + length])?;
+        self.buffer.advance(HEAD_BYTES + length);
+        Ok(Some(message))
     }
 
     /// Ready when a message that has begun takes too long, or too much room.

@@ -74,7 +74,7 @@ impl Stage {
 
     fn group(&mut self) -> Option<v1::OperationGroup> {
         assert!(!self.book.is_over(self.stream));
-        self.book.take_group(self.now_us)
+        self.book.take_group(self.now_us).map(|group| group.read())
     }
 
     /// The numbers of everything that goes out now.

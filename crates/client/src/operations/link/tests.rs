@@ -5,6 +5,7 @@ use std::task::{Wake, Waker};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 
 use super::super::entry::Stance;
@@ -70,7 +71,7 @@ fn looking() -> Entry {
 }
 
 /// Takes everything that is to be sent now; who carries it waits then.
-fn carry(groups: &mut Groups, woken: &Arc<Woken>) -> Vec<v1::OperationGroup> {
+fn carry(groups: &mut Groups, woken: &Arc<Woken>) -> Vec<Group> {
     woken.0.store(false, Ordering::Relaxed);
     let waker = Waker::from(Arc::clone(woken));
     let mut cx = Context::from_waker(&waker);

@@ -1,0 +1,143 @@
+//! A group of operations as it goes over the wire, put together of operations that were encoded when they were asked: a
+//! repetition costs a copy, and nothing is encoded twice. Knows how a group lies in bytes, not what it asks.
+
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::operation::What;
+use prost::Message;
+use prost::bytes::{BufMut, Bytes, BytesMut};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, uint64};
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+/// The fields of the messages `OperationGroup` and `Operation`.
+const OPERATIONS: u32 = 1;
+const ANSWERED_THROUGH: u32 = 2;
+const OPEN: u32 = 3;
+const NUMBER: u32 = 1;
+
+/// An encoded `OperationGroup`.
+#[derive(Clone, Debug)]
+pub(crate) struct Group(Bytes);
+
+impl Group {
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The message.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn read(&self) -> v1::OperationGroup {
+        let group = v1::OperationGroup::decode(self.bytes());
+        assert!(group.is_ok(), "a group is written as it is read: {group:?}");
+        group.unwrap_or_default()
+    }
+}
+
+/// What an operation asks, as it lies in a group beside its number.
+pub(crate) fn encoded(what: &What) -> Box<[u8]> {
+    let mut bytes = Vec::with_capacity(what.encoded_len());
+    what.encode(&mut bytes);
+    bytes.into_boxed_slice()
+}
+
+/// A group in the making.
+#[derive(Default)]
+pub(crate) struct GroupWriter(BytesMut);
+
+impl GroupWriter {
+    /// Whether there is no operation in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds an operation that asks this; see [`encoded`].
+    pub fn add(&mut self, number: u64, what: &[u8]) {
+        let numbered = if number == 0 { 0 } else { uint64::encoded_len(NUMBER, &number) };
+        let length = (numbered + what.len()) as u64;
+        self.0.reserve(1 + encoded_len_varint(length) + numbered + what.len());
+        encode_key(OPERATIONS, WireType::LengthDelimited, &mut self.0);
+        encode_varint(length, &mut self.0);
+        if number != 0 {
+            uint64::encode(NUMBER, &number, &mut self.0);
+        }
+        self.0.put_slice(what);
+    }
+
+    /// The group, with which answers have come.
+    pub fn finish(mut self, answered_through: u64, open: &[u64]) -> Group {
+        if answered_through != 0 {
+            uint64::encode(ANSWERED_THROUGH, &answered_through, &mut self.0);
+        }
+        uint64::encode_packed(OPEN, open, &mut self.0);
+        Group(self.0.freeze())
+    }
+}
+
+/// Groups go out as they are; what comes back is read.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GroupCodec;
+
+impl Codec for GroupCodec {
+    type Encode = Group;
+    type Decode = v1::OutcomeGroup;
+    type Encoder = GroupCodec;
+    type Decoder = GroupCodec;
+
+    fn encoder(&mut self) -> GroupCodec {
+        GroupCodec
+    }
+
+    fn decoder(&mut self) -> GroupCodec {
+        GroupCodec
+    }
+}
+
+impl Encoder for GroupCodec {
+    type Item = Group;
+    type Error = Status;
+
+    fn encode(&mut self, group: Group, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        into.put_slice(group.bytes());
+        Ok(())
+    }
+}
+
+impl Decoder for GroupCodec {
+    type Item = v1::OutcomeGroup;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<v1::OutcomeGroup>, Status> {
+        let told = v1::OutcomeGroup::decode(from).map(Some);
+        told.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lies_in_bytes_as_the_message_does() {
+        let acquire = |lock: &str| {
+            let request = v1::AcquireRequest { lock: lock.into(), wait_ms: 7, ..Default::default() };
+            Some(What::Acquire(request))
+        };
+        let operations = Vec::from([
+            v1::Operation { number: 0, what: Some(What::Hello(v1::Hello { client_id: "me".into() })) },
+            v1::Operation { number: 1, what: acquire("a") },
+            v1::Operation { number: u64::MAX, what: acquire(&"long".repeat(100)) },
+            v1::Operation { number: 300, what: Some(What::Cancel(1)) },
+        ]);
+        for (answered_through, open) in [(0, Vec::new()), (1 << 40, Vec::from([1, 300, 1 << 33]))] {
+            let group = v1::OperationGroup { operations: operations.clone(), answered_through, open };
+            let mut writer = GroupWriter::default();
+            assert!(writer.is_empty());
+            for operation in &group.operations {
+                writer.add(operation.number, &encoded(operation.what.as_ref().unwrap()));
+            }
+            let written = writer.finish(answered_through, &group.open);
+            assert_eq!(written.bytes(), group.encode_to_vec());
+            assert_eq!(written.read(), group);
+        }
+    }
+}
