@@ -54,7 +54,7 @@ const SECTIONS: &[Section] = &[
         workload: "snapshot",
         title: "Acquires while a snapshot is made",
         about: "So many locks are held, and one client acquires and releases another all the time: alone, and beside 64 others that \
-                do the same. The server says when a snapshot is under way.",
+                do the same with 1,000 bytes of metadata, which fill the journal. The server says when a snapshot is under way.",
         sizes: "locks",
     },
     Section {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use leasehold_client::{Ask, Client, RetryPolicy};
+use leasehold_client::{Ask, Client, Metadata, RetryPolicy};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::telling::Counted;
@@ -83,10 +83,20 @@ pub struct Rounds {
 impl Rounds {
     /// Begins. `among` is how many names are held.
     pub fn begin(client: &Client, callers: usize, among: usize) -> Rounds {
+        Rounds::begin_with(client, callers, among, 0)
+    }
+
+    /// The same, with so many bytes of metadata in each acquire: they fill the journal.
+    pub fn begin_with(client: &Client, callers: usize, among: usize, bytes: usize) -> Rounds {
+        let metadata = match bytes {
+            0 => Metadata::new(),
+            _ => Metadata::from([("note".to_owned(), "x".repeat(bytes))]),
+        };
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let mut set = JoinSet::new();
         for caller in 0..callers {
             let (client, stop, done) = (client.clone(), stop.clone(), done.clone());
+            let metadata = metadata.clone();
             set.spawn(async move {
                 // Callers keep to names of their own, a stretch of the whole each, and jump about in it.
                 let (first, stretch) = (caller * among / callers, (among / callers).max(1));
@@ -94,7 +104,7 @@ impl Rounds {
                 while !stop.load(Relaxed) {
                     at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     let lock = format!("{}-{caller}", between(first + (at >> 33) % stretch));
-                    cycle(&client, lock).await?;
+                    cycle(&client, Ask { metadata: metadata.clone(), ..Ask::new(lock) }).await?;
                     done.fetch_add(1, Relaxed);
                 }
                 Ok(())
@@ -117,10 +127,9 @@ impl Rounds {
 }
 
 /// How long the two halves of a cycle took.
-async fn cycle(client: &Client, lock: String) -> Result<(u32, u32), String> {
+async fn cycle(client: &Client, ask: Ask) -> Result<(u32, u32), String> {
     let begun = Instant::now();
-    let grant =
-        client.acquire(Ask::new(lock)).await.map_err(|error| format!("an acquire failed: {error}"))?;
+    let grant = client.acquire(ask).await.map_err(|error| format!("an acquire failed: {error}"))?;
     let acquired_us = micros(begun.elapsed());
     client.release(&grant.claim()).await.map_err(|error| format!("a release failed: {error}"))?;
     Ok((acquired_us, micros(begun.elapsed())))
@@ -153,7 +162,7 @@ impl Steady {
             let mut rounds = Vec::new();
             while !heard.load(Relaxed) {
                 let begun = Instant::now();
-                let (acquire_us, cycle_us) = cycle(&client, "steady".into()).await?;
+                let (acquire_us, cycle_us) = cycle(&client, Ask::new("steady")).await?;
                 rounds.push(Round { during: (begun, Instant::now()), acquire_us, cycle_us });
             }
             Ok(rounds)

@@ -16,6 +16,8 @@ use crate::served::{Served, folder_bytes, program};
 
 /// Callers that write the journal full, so that a snapshot falls due.
 const WRITERS: usize = 64;
+/// Bytes that each of their acquires brings along, so that it falls due soon.
+const NOTE_BYTES: usize = 1_000;
 /// How long the steady caller is alone, to compare with.
 const ALONE: Duration = Duration::from_secs(3);
 
@@ -81,7 +83,7 @@ async fn meanwhile(
     let alone = (alone, Instant::now());
 
     let before = snapshots.begun();
-    let rounds = Rounds::begin(client, WRITERS, locks);
+    let rounds = Rounds::begin_with(client, WRITERS, locks, NOTE_BYTES);
     let busy = Instant::now();
     snapshots.until_begun(before + 1).await;
     let busy = (busy, Instant::now());

@@ -9,7 +9,7 @@ use crate::http::Connection;
 use crate::served::{Served, sum_of};
 
 /// How often it is looked.
-const EVERY: Duration = Duration::from_millis(5);
+const EVERY: Duration = Duration::from_millis(10);
 
 /// Looks at a server until dropped.
 pub struct Snapshots {
