@@ -13,8 +13,8 @@ use crate::peers::process::Process;
 
 /// Commands that it sends at once on a connection.
 const DEPTH: usize = 16;
-/// What is sent to learn how fast it goes.
-const TRIAL: usize = 2_000;
+/// What is sent for each client to learn how fast it goes.
+const TRIAL_EACH: usize = 20;
 
 const VALUE: &str = "00112233445566778899aabbccddeeff";
 
@@ -37,8 +37,9 @@ impl Driven for Benchmark {
         let give_back = ["EVALSHA", &name, "1", "bench-__rand_int__", VALUE];
         let (mut seconds_each, mut cpu_each) = (0.0, 0.0);
         for command in [&take[..], &give_back[..]] {
-            let trial = self.per_second(plan.clients, TRIAL, command)?;
-            let enough = ((trial * plan.time.as_secs_f64() / 2.0) as usize).max(TRIAL);
+            let few = plan.clients * TRIAL_EACH;
+            let trial = self.per_second(plan.clients, few, command)?;
+            let enough = ((trial * plan.time.as_secs_f64() / 2.0) as usize).max(few);
             let before = server.cpu_seconds();
             seconds_each += 1.0 / self.per_second(plan.clients, enough, command)?;
             cpu_each += (server.cpu_seconds() - before) / enough as f64;
