@@ -30,6 +30,8 @@ pub struct Durability {
     sessions: BTreeMap<Secret, Option<Seq>>,
     session_slots: BTreeMap<u32, Secret>,
     broken: BTreeSet<u64>,
+    /// When the journal last let go of what had ended long ago.
+    forgot: Seq,
     key: HashKey,
     /// Request ids that were taken back, as the journal names them.
     cancelled: BTreeSet<RequestName>,
@@ -86,6 +88,7 @@ impl Durability {
                 self.cancelled.insert(*request);
             }
             Event::Founded { key } => self.key = *key,
+            Event::Forgotten { .. } => self.forgot = *seq,
             _ => {}
         }
         Ok(())
@@ -248,6 +251,8 @@ impl Durability {
         let fits = match refusal {
             Refusal::LeaseExpired => ended,
             Refusal::Released => ended || broken,
+            // A request that lay unread in front of a stopped server may come after its lease was forgotten.
+            Refusal::NotFound(_) => known.ended.is_some_and(|ended| ended < self.forgot),
             Refusal::Busy { .. } | Refusal::Unavailable { .. } => true,
             _ => false,
         };
@@ -309,5 +314,8 @@ mod tests {
         let refused = Err(Refusal::NotFound("no such lease"));
         // The sample's proof and the sample's grant are one another's.
         assert!(durability.replied(&Reply { outcome: &refused, ..reply }, &ledger).is_err());
+        let forgotten = Event::Forgotten { requests_before: 1, tombstones_before: 1 };
+        durability.committed(&committed(3, forgotten)).unwrap();
+        durability.replied(&Reply { outcome: &refused, ..reply }, &ledger).unwrap();
     }
 }
