@@ -66,15 +66,21 @@ const LONG_FAULTS: &[Fault] = &[
     Fault::Stop(5_000),
     Fault::Slow(5_000_000),
     Fault::Way(Trouble::Stall, 5_000),
-    Fault::KillAt("engine", "futex"),
+    Fault::KillAt("journal", "futex"),
     Fault::KillAt("chores", FILES),
     Fault::Fail("chores", "fdatasync", "error=EIO"),
 ];
+
+/// Among how many calls of a thread the struck one is drawn. The chores make few, in a snapshot now and then.
+fn calls_of(thread: &str, busy: u64) -> u64 {
+    if thread == "chores" { 3 } else { busy }
+}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Kill => f.write_str("kill -9"),
+            Fault::KillAt(thread, "futex") => write!(f, "kill -9 when a thread called {thread} waits or wakes"),
             Fault::KillAt(thread, _) => write!(f, "kill -9 at a system call of a thread called {thread}"),
             Fault::Fail(thread, calls, effect) => {
                 write!(f, "{effect} for {calls} of a thread called {thread}")
@@ -116,13 +122,13 @@ impl Storm<'_> {
                 true
             }
             Fault::KillAt(thread, calls) => {
-                let when = self.draw(60);
+                let when = self.draw(calls_of(thread, 60));
                 self.inject(thread, &Injection { calls, effect: "signal=SIGKILL", when }, |trace| {
                     trace.last_call().is_some()
                 })
             }
             Fault::Fail(thread, calls, effect) => {
-                let when = self.draw(20);
+                let when = self.draw(calls_of(thread, 20));
                 self.inject(thread, &Injection { calls, effect, when }, |trace| !trace.injected().is_empty())
             }
             Fault::Slow(delay_us) => {
