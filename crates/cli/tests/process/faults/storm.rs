@@ -80,7 +80,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Kill => f.write_str("kill -9"),
-            Fault::KillAt(thread, "futex") => write!(f, "kill -9 when a thread called {thread} waits or wakes"),
+            Fault::KillAt(thread, "futex") => {
+                write!(f, "kill -9 when a thread called {thread} waits or wakes")
+            }
             Fault::KillAt(thread, _) => write!(f, "kill -9 at a system call of a thread called {thread}"),
             Fault::Fail(thread, calls, effect) => {
                 write!(f, "{effect} for {calls} of a thread called {thread}")
