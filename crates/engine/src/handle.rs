@@ -238,7 +238,7 @@ impl Drop for Attempt<'_> {
         if !self.is_acquire || self.receiver.is_terminated() {
             return;
         }
-        // Once closed, either the answer is here already or the engine thread finds that nobody hears it.
+        // Once closed, either the answer is here already or whoever turns the engine finds that nobody hears it.
         self.receiver.close();
         match self.receiver.try_recv() {
             Ok(outcome) => {

@@ -1,4 +1,4 @@
-//! Conversations: many requests over one channel, against a real engine thread.
+//! Conversations: many requests over one channel, against a real engine and its threads.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod by_hand;

@@ -33,6 +33,7 @@ fn nothing_is_wrong_with_what_clients_hear() {
         grants > 1_000 && open_ended > 1_000,
         "the runs were too quiet: {grants} grants, {open_ended} open"
     );
+    assert_eq!(undecided, 0, "what could not be decided is not clean");
 }
 
 #[cfg(feature = "planted-bugs")]

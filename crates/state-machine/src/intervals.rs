@@ -269,16 +269,9 @@ impl Intervals {
 mod tests {
     use super::*;
     use crate::ids::HashKey;
+    use crate::scatter::mix;
 
     const KEY: Keyed = Keyed(HashKey([1, 2]));
-
-    /// Scatters a number over all bits (the finaliser of splitmix64).
-    fn mix(number: u64) -> u64 {
-        let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 
     #[test]
     fn agrees_with_a_list() {

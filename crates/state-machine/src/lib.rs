@@ -41,6 +41,8 @@ mod places;
 mod records;
 mod remembered;
 mod requests;
+#[cfg(test)]
+mod scatter;
 mod slab;
 mod sorted;
 mod space;

@@ -234,14 +234,7 @@ mod tests {
     use alloc::string::String;
 
     use super::*;
-
-    /// Scatters a number over all bits (the finaliser of splitmix64).
-    fn mix(number: u64) -> u64 {
-        let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+    use crate::scatter::mix;
 
     /// Texts that begin alike for long, for short and not at all; some are the beginning of others.
     fn text(number: u64) -> String {

@@ -1,4 +1,4 @@
-//! Where the engine's thread lays down durable events for the feed. Never makes it wait and never grows without bound:
+//! Where whoever turns the engine lays down durable events for the feed. Never makes it wait and never grows without bound:
 //! what does not fit is left out whole, and the hole in the numbers tells the feed so.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -30,8 +30,10 @@ pub struct Durability {
     sessions: BTreeMap<Secret, Option<Seq>>,
     session_slots: BTreeMap<u32, Secret>,
     broken: BTreeSet<u64>,
-    /// When the journal last let go of what had ended long ago.
-    forgot: Seq,
+    /// How many leases and sessions have ended: their number in the order of what is remembered of them.
+    ends: u64,
+    /// The ends before this number were forgotten.
+    forgotten_before: u64,
     key: HashKey,
     /// Request ids that were taken back, as the journal names them.
     cancelled: BTreeSet<RequestName>,
@@ -44,6 +46,8 @@ struct Lease {
     owner: Owner,
     granted: Seq,
     ended: Option<Seq>,
+    /// The number of its end among all ends.
+    end: u64,
 }
 
 impl Lease {
@@ -66,7 +70,7 @@ impl Durability {
             Event::Granted { token, slot, ask, .. } => {
                 let id = LeaseId { slot: *slot, secret: ask.secret };
                 let (resource, owner) = (ask.resource.clone(), ask.owner.clone());
-                self.leases.insert(*token, Lease { id, resource, owner, granted: *seq, ended: None });
+                self.leases.insert(*token, Lease { id, resource, owner, granted: *seq, ended: None, end: 0 });
             }
             Event::Released { lease, .. } | Event::Expired { lease } => self.ended(lease.token, *seq),
             Event::Broken { lease, force, .. } => {
@@ -82,21 +86,23 @@ impl Durability {
             Event::SessionEnded { slot, .. } => {
                 if let Some(secret) = self.session_slots.get(slot) {
                     self.sessions.insert(*secret, Some(*seq));
+                    self.ends += 1;
                 }
             }
             Event::Cancelled { request, .. } => {
                 self.cancelled.insert(*request);
             }
             Event::Founded { key } => self.key = *key,
-            Event::Forgotten { .. } => self.forgot = *seq,
+            Event::Forgotten { tombstones_before, .. } => self.forgotten_before = *tombstones_before,
             _ => {}
         }
         Ok(())
     }
 
     fn ended(&mut self, token: u64, seq: Seq) {
-        if let Some(lease) = self.leases.get_mut(&token) {
-            lease.ended = lease.ended.or(Some(seq));
+        if let Some(lease) = self.leases.get_mut(&token).filter(|lease| lease.ended.is_none()) {
+            (lease.ended, lease.end) = (Some(seq), self.ends);
+            self.ends += 1;
         }
     }
 
@@ -252,7 +258,7 @@ impl Durability {
             Refusal::LeaseExpired => ended,
             Refusal::Released => ended || broken,
             // A request that lay unread in front of a stopped server may come after its lease was forgotten.
-            Refusal::NotFound(_) => known.ended.is_some_and(|ended| ended < self.forgot),
+            Refusal::NotFound(_) => ended && known.end < self.forgotten_before,
             Refusal::Busy { .. } | Refusal::Unavailable { .. } => true,
             _ => false,
         };
@@ -314,8 +320,10 @@ mod tests {
         let refused = Err(Refusal::NotFound("no such lease"));
         // The sample's proof and the sample's grant are one another's.
         assert!(durability.replied(&Reply { outcome: &refused, ..reply }, &ledger).is_err());
-        let forgotten = Event::Forgotten { requests_before: 1, tombstones_before: 1 };
-        durability.committed(&committed(3, forgotten)).unwrap();
+        let forgotten = |before| Event::Forgotten { requests_before: 1, tombstones_before: before };
+        durability.committed(&committed(3, forgotten(0))).unwrap();
+        assert!(durability.replied(&Reply { outcome: &refused, ..reply }, &ledger).is_err());
+        durability.committed(&committed(4, forgotten(1))).unwrap();
         durability.replied(&Reply { outcome: &refused, ..reply }, &ledger).unwrap();
     }
 }
