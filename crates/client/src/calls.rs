@@ -41,7 +41,7 @@ impl Client {
             (None, false) => self.operations().ask(What::Acquire(request)).await?,
         };
         match answered {
-            Answered { told: Told::Lease(lease), sent_us } => Grant::told(lease, sent_us),
+            Answered { told: Told::Lease(lease), sent_us } => Grant::told(*lease, sent_us),
             other => Err(odd(&other.told)),
         }
     }
@@ -75,7 +75,7 @@ impl Client {
             metadata: metadata.map(|entries| v1::Metadata { entries }),
         };
         match self.operations().ask(What::Renew(request)).await? {
-            Answered { told: Told::Lease(lease), sent_us } => Grant::told(lease, sent_us),
+            Answered { told: Told::Lease(lease), sent_us } => Grant::told(*lease, sent_us),
             other => Err(odd(&other.told)),
         }
     }
@@ -121,7 +121,7 @@ impl Client {
     /// Who holds and who waits for a lock, and for what overlaps it.
     pub async fn get(&self, lock: &str) -> Result<Snapshot, Error> {
         match self.operations().ask(What::Get(v1::GetRequest { lock: lock.to_owned() })).await?.told {
-            Told::Snapshot(told) => Snapshot::told(told),
+            Told::Snapshot(told) => Snapshot::told(*told),
             other => Err(odd(&other)),
         }
     }

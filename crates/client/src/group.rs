@@ -4,7 +4,7 @@
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use prost::Message;
-use prost::bytes::{BufMut, Bytes, BytesMut};
+use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, uint64};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -107,7 +107,8 @@ impl Decoder for GroupCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<v1::OutcomeGroup>, Status> {
-        let told = v1::OutcomeGroup::decode(from).map(Some);
+        // A message lies there in one piece; reading plain bytes is much cheaper than taking them from a buffer one by one.
+        let told = v1::OutcomeGroup::decode(&*from.copy_to_bytes(from.remaining())).map(Some);
         told.map_err(|error| Status::internal(error.to_string()))
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn keep(hold: Arc<Hold>) {
 fn take_in(hold: &Hold, answer: Result<Answered, Error>) -> bool {
     match answer {
         Ok(Answered { told: Told::Lease(lease), sent_us }) => {
-            hold.confirm(Promise::from(&lease), sent_us);
+            hold.confirm(Promise::from(&*lease), sent_us);
             true
         }
         // Nothing that answers a renewal: as good as none.

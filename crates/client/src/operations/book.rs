@@ -312,7 +312,7 @@ impl Book {
         for v1::Outcome { number, what } in group.outcomes {
             match what {
                 Some(Told::Welcome(welcome)) => self.welcome(&welcome, now_us, effects),
-                Some(Told::Ended(ended)) => effects.ended.push(ended),
+                Some(Told::Ended(ended)) => effects.ended.push(*ended),
                 Some(Told::Queued(queued)) => {
                     let entry = self.open.get(&number);
                     if let Some(position) = entry.and_then(|entry| entry.position.as_ref()) {
@@ -320,7 +320,7 @@ impl Book {
                     }
                 }
                 Some(told) => self.answer(number, told, now_us, effects),
-                None => self.answer(number, Told::Error(nonsense()), now_us, effects),
+                None => self.answer(number, Told::Error(Box::new(nonsense())), now_us, effects),
             }
         }
         self.lanes.iter().any(|lane| !lane.is_empty())
@@ -352,7 +352,7 @@ impl Book {
             _ => sent_us,
         };
         let refusal = match told {
-            Told::Error(refusal) => refusal,
+            Told::Error(refusal) => *refusal,
             told => {
                 self.tidy_up(number, &told);
                 return self.end(number, Ok(Answered { told, sent_us }), effects);

@@ -221,7 +221,7 @@ mod tests {
 
         async fn lease(&mut self, expected: u64) -> v1::Lease {
             match self.hear().await {
-                (number, What::Lease(lease)) if number == expected => lease,
+                (number, What::Lease(lease)) if number == expected => *lease,
                 other => panic!("not the lease {expected}: {other:?}"),
             }
         }

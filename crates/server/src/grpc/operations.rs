@@ -283,7 +283,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
                 }
                 Heard::Ended { session, ended } => {
                     let ended = Vec::from([shapes::ended(&ended)]);
-                    self.told(0, Told::Ended(v1::Ended { session_id: session.text(), ended }));
+                    self.told(0, Told::Ended(Box::new(v1::Ended { session_id: session.text(), ended })));
                 }
             }
         }
@@ -324,7 +324,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     }
 
     fn refuse(&mut self, number: u64, refusal: Refusal) {
-        self.told(number, Told::Error(refused::error(&refusal.into())));
+        self.told(number, Told::Error(Box::new(refused::error(&refusal.into()))));
     }
 
     fn told(&mut self, number: u64, what: Told) {
@@ -334,12 +334,12 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
 
 fn told(answer: Answer) -> Told {
     match answer {
-        Answer::Lease(view) => Told::Lease(shapes::lease_of(view)),
+        Answer::Lease(view) => Told::Lease(Box::new(shapes::lease_of(view))),
         Answer::Released { .. } => Told::Released(shapes::released(answer)),
         Answer::Cancelled(_) => Told::Cancelled(shapes::cancelled(answer)),
         Answer::Valid { .. } => Told::Verified(shapes::verified(answer)),
-        Answer::Snapshot(snapshot) => Told::Snapshot(shapes::snapshot_of(snapshot)),
-        Answer::Session(view) => Told::Session(shapes::session_of(view)),
+        Answer::Snapshot(snapshot) => Told::Snapshot(Box::new(shapes::snapshot_of(snapshot))),
+        Answer::Session(view) => Told::Session(Box::new(shapes::session_of(view))),
         Answer::Closed => Told::Closed(shapes::closed(answer)),
         Answer::Locks { .. }
         | Answer::Broke { .. }

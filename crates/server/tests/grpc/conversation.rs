@@ -107,21 +107,21 @@ impl Conversation {
     /// The next notice of ended leases.
     pub fn ended(&mut self) -> v1::Ended {
         match self.find(|outcome| matches!(outcome.what, Some(Told::Ended(_)))) {
-            Told::Ended(ended) => ended,
+            Told::Ended(ended) => *ended,
             other => panic!("{other:?}"),
         }
     }
 
     pub fn lease(&mut self, number: u64) -> v1::Lease {
         match self.outcome_of(number) {
-            Told::Lease(lease) => lease,
+            Told::Lease(lease) => *lease,
             other => panic!("{other:?}"),
         }
     }
 
     pub fn session(&mut self, number: u64) -> v1::Session {
         match self.outcome_of(number) {
-            Told::Session(session) => session,
+            Told::Session(session) => *session,
             other => panic!("{other:?}"),
         }
     }
@@ -129,7 +129,7 @@ impl Conversation {
     /// The refusal of this operation.
     pub fn error(&mut self, number: u64) -> v1::Error {
         match self.outcome_of(number) {
-            Told::Error(error) => error,
+            Told::Error(error) => *error,
             other => panic!("{other:?}"),
         }
     }

@@ -20,11 +20,11 @@ fn acquire(lock: &str) -> What {
 
 fn refusal(code: &str, after_ms: u64) -> Told {
     let (code, detail) = (code.into(), "why".into());
-    Told::Error(v1::Error { code, detail, recommended_retry_ms: after_ms, ..Default::default() })
+    Told::Error(Box::new(v1::Error { code, detail, recommended_retry_ms: after_ms, ..Default::default() }))
 }
 
 fn lease() -> Told {
-    Told::Lease(v1::Lease::default())
+    Told::Lease(Box::default())
 }
 
 fn broken() -> Failed {
@@ -457,7 +457,7 @@ fn what_nobody_wants_any_more_is_forgotten_or_taken_back() {
     assert_eq!(group.operations.len(), 1);
     assert!(matches!(group.operations[0].what, Some(What::Cancel(number)) if number == waiting));
     let session = v1::Session { session_id: "secret".into(), ..Default::default() };
-    stage.hear(opening, Told::Session(session));
+    stage.hear(opening, Told::Session(Box::new(session)));
     let closing = stage.group().unwrap();
     assert!(
         matches!(&closing.operations[0].what, Some(What::CloseSession(asked)) if asked.session_id == "secret")
@@ -494,7 +494,7 @@ fn a_forgotten_heartbeat_ends_nothing() {
     assert_eq!(stage.sent(), [heartbeat, renewal]);
     stage.book.forget(heartbeat);
     stage.book.forget(renewal);
-    stage.hear(heartbeat, Told::Session(v1::Session::default()));
+    stage.hear(heartbeat, Told::Session(Box::default()));
     stage.hear(renewal, lease());
     assert!(stage.book.is_empty() && stage.group().is_none());
 }
@@ -514,7 +514,7 @@ fn no_number_is_marked_before_it_is_over() {
         if group.answered_through > 0 {
             marks.push((group.answered_through, group.open));
         }
-        stage.hear(number, Told::Snapshot(v1::Snapshot::default()));
+        stage.hear(number, Told::Snapshot(Box::default()));
         if round == 100 {
             stage.hear(cancel, Told::Cancelled(v1::CancelResponse::default()));
         }
@@ -576,12 +576,12 @@ fn a_late_answer_makes_room() {
     let (next, _answer) = stage.ask_by_policy(acquire("a"));
     for _ in 0..5 {
         stage.pass(2 * SECOND_US);
-        stage.hear(0, Told::Ended(v1::Ended::default()));
+        stage.hear(0, Told::Ended(Box::default()));
         assert_eq!(stage.check(), Verdict::Good);
     }
     assert!(matches!(failed(&mut answer), Error::ServerUnavailable(_)));
     assert!(stage.sent().is_empty(), "the server still has it");
-    stage.hear(slow, Told::Snapshot(v1::Snapshot::default()));
+    stage.hear(slow, Told::Snapshot(Box::default()));
     assert_eq!(stage.sent(), [next]);
 }
 
@@ -605,7 +605,7 @@ fn a_session_that_may_be_open_for_nobody_is_asked_for_and_closed() {
     assert_eq!(stage.open(8), [dropped, given_up]);
     for (number, name) in [(dropped, "one"), (given_up, "two")] {
         let session = v1::Session { session_id: name.into(), ..Default::default() };
-        stage.hear(number, Told::Session(session));
+        stage.hear(number, Told::Session(Box::new(session)));
         let group = stage.group().unwrap();
         let closing = &group.operations[0].what;
         assert!(matches!(closing, Some(What::CloseSession(asked)) if asked.session_id == name), "{group:?}");

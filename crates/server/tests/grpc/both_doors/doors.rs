@@ -234,15 +234,15 @@ fn over_a_stream(conversation: &mut Conversation, asked: &Asked) -> Option<Value
     };
     let number = conversation.ask(what);
     Some(match conversation.outcome_of(number) {
-        Told::Lease(told) => plain::lease(told),
+        Told::Lease(told) => plain::lease(*told),
         Told::Released(told) => json!({"released": told.released}),
         Told::Verified(told) => verified(told),
-        Told::Snapshot(told) => plain::snapshot(told),
-        Told::Session(told) => plain::session(told),
+        Told::Snapshot(told) => plain::snapshot(*told),
+        Told::Session(told) => plain::session(*told),
         Told::Closed(_) => json!({"closed": true}),
         Told::Error(error) => {
             let _ = code_of(&error.code);
-            plain::error(error)
+            plain::error(*error)
         }
         other => panic!("{other:?}"),
     })
