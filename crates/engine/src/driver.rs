@@ -21,7 +21,9 @@ use crate::desk::{Desk, OnEvents, OnNotice};
 use crate::engine::Engine;
 use crate::handle::{Failure, Handle, Message, Shared, Telling};
 use crate::inbox::StandingIn;
-use crate::limits::{ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS};
+use crate::limits::{
+    LINGER_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
+};
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::storage::{RoomNews, Storage, StorageParts, Word};
@@ -85,7 +87,14 @@ pub fn start(
     })?;
     let secrets = Secrets::from_system()?;
     let desk = Desk::new(engine, shared.clone(), secrets, options.on_events, options.on_notice);
-    let driven = Driven { desk, messages: VecDeque::new(), chores_done: Vec::new(), stop: None, over: false };
+    let driven = Driven {
+        desk,
+        messages: VecDeque::new(),
+        lingers_until_us: None,
+        chores_done: Vec::new(),
+        stop: None,
+        over: false,
+    };
     let common = Arc::new(Common { shared: shared.clone(), driven: Mutex::new(driven) });
     let stand_in = {
         let common = common.clone();
@@ -107,6 +116,8 @@ struct Driven {
     desk: Desk,
     /// Kept, so that it need not be allocated for each turn.
     messages: VecDeque<Message>,
+    /// Until when, in raw time, a batch that nobody waits for stays here.
+    lingers_until_us: Option<u64>,
     /// For the journal, as soon as it is at hand.
     chores_done: Vec<ChoreDone>,
     /// Somebody wants it to stop: what was not decided is not decided any more.
@@ -185,6 +196,19 @@ impl Driven {
         Ok(())
     }
 
+    /// The next batch for the journal, unless nobody waits for it and others may yet join it.
+    fn batch(&mut self, shared: &Shared) -> Option<Batch> {
+        let may_linger = !cfg!(feature = "shuttle") && self.stop.is_none();
+        if may_linger && self.desk.engine.has_batch() && !self.desk.engine.is_awaited() {
+            let now_us = shared.clock.raw_us();
+            if now_us < *self.lingers_until_us.get_or_insert(now_us + LINGER_US) {
+                return None;
+            }
+        }
+        self.lingers_until_us = None;
+        self.desk.engine.take_batch()
+    }
+
     /// How long to wait for something to arrive.
     fn patience(&self, shared: &Shared) -> Duration {
         let look = Duration::from_millis(ROOM_LOOK_EVERY_MS);
@@ -194,7 +218,7 @@ impl Driven {
         if self.desk.has_arrivals() {
             return Duration::ZERO;
         }
-        let wake_us = self.desk.engine.wake_raw_us();
+        let wake_us = [self.desk.engine.wake_raw_us(), self.lingers_until_us].into_iter().flatten().min();
         wake_us.map_or(look, |wake_us| {
             look.min(Duration::from_micros(wake_us.saturating_sub(shared.clock.raw_us())))
         })
@@ -300,7 +324,7 @@ impl Driver {
             return (Next::Over, Vec::new());
         }
         let chores_done = std::mem::take(&mut driven.chores_done);
-        let batch = driven.desk.engine.take_batch();
+        let batch = driven.batch(shared);
         driven.desk.let_go();
         let next = match batch {
             Some(batch) => Next::Append(batch),

@@ -211,9 +211,20 @@ impl Engine {
         self.finish(now);
     }
 
+    /// Whether there is a batch to be handed out.
+    pub fn has_batch(&self) -> bool {
+        self.in_flight.is_none() && !self.storage_failed && !self.backlog.is_empty()
+    }
+
+    /// Whether somebody waits for what is decided to become durable. Who only stands in line does not: they will be answered
+    /// by something that is yet to be decided.
+    pub fn is_awaited(&self) -> bool {
+        self.withheld.is_awaited()
+    }
+
     /// Everything decided and not yet handed out, as the next record of the journal; none while one is in flight.
     pub fn take_batch(&mut self) -> Option<Batch> {
-        if self.in_flight.is_some() || self.storage_failed {
+        if !self.has_batch() {
             return None;
         }
         let batch = self.backlog.take()?;

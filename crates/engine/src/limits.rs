@@ -76,6 +76,10 @@ pub const STAND_IN_AT_ONCE_US: u64 = 500;
 /// when a disk begins to be slow. While nothing is written nobody looks.
 pub const STAND_IN_LOOK_EVERY_MS: u64 = 20;
 
+/// So long a batch of nothing but places in line waits for company: nobody is answered by it, and whoever wants to be would
+/// have to wait for it to be on the disk. Long against a commit on a fast disk, short for everybody else.
+pub const LINGER_US: u64 = 1_000;
+
 /// A commit that takes this long is worth a line in the log.
 pub const SLOW_COMMIT_MS: u64 = 500;
 /// An expiry that is noticed this late is worth a line in the log.

@@ -140,6 +140,13 @@ impl Withheld {
         self.events.drain(..count).collect()
     }
 
+    /// Whether somebody waits for the disk: for an answer, or to hear of anything but a place in line.
+    pub fn is_awaited(&self) -> bool {
+        let answers = !(self.in_order.is_empty() && self.out_of_order.is_empty());
+        let in_line_only = |told: &Told| matches!(told.2, Event::Queued { .. } | Event::Marked { .. });
+        answers || !self.events.iter().all(in_line_only)
+    }
+
     /// Whether anything still waits.
     pub fn is_empty(&self) -> bool {
         let replies = self.ready.is_empty() && self.in_order.is_empty() && self.out_of_order.is_empty();
@@ -154,6 +161,7 @@ mod tests {
     use leasehold_state_machine::command::Attachment;
     use leasehold_state_machine::event::LeaseName;
     use leasehold_state_machine::file::{FileBytes, FileName};
+    use leasehold_state_machine::ids::ClientKey;
     use leasehold_state_machine::resource::Resource;
     use leasehold_state_machine::words::{Mode, Owner};
 
@@ -183,6 +191,25 @@ mod tests {
         withheld.durable(7);
         assert_eq!(out(&mut withheld), (vec![5, 7, 1, 6], vec![6, 7]));
         assert!(withheld.is_empty());
+    }
+
+    #[test]
+    fn a_place_in_line_is_awaited_by_nobody() {
+        let marked = || Event::Marked { client: ClientKey([1, 2]), answered_through: 3, open: Vec::new() };
+        let mut withheld = Withheld::after(4);
+        assert!(!withheld.is_awaited());
+        withheld.event(5, 0, marked());
+        assert!(!withheld.is_awaited());
+        withheld.reply(reply(1, 4), 4);
+        assert!(!withheld.is_awaited(), "that one has all it needs");
+        withheld.reply(reply(2, 5), 5);
+        assert!(withheld.is_awaited());
+        withheld.durable(5);
+        assert_eq!(out(&mut withheld), (vec![1, 2], vec![5]));
+        assert!(!withheld.is_awaited());
+        withheld.event(6, 0, marked());
+        withheld.event(7, 0, Event::GrantsResumed);
+        assert!(withheld.is_awaited());
     }
 
     #[test]
