@@ -250,14 +250,25 @@ fn until_end<T: Send + 'static>(seat: Seat, told: Streaming<T>) -> BoxStream<'st
     .boxed()
 }
 
-/// The same groups, as a type that the compiler can tell to be [`Send`].
-struct Named(Groups);
+/// The same groups, each formed after whoever else is ready to run has had its turn: answers come in groups too, and those who
+/// hear them and ask for the next thing are to share one.
+struct Gathered {
+    groups: Groups,
+    /// Whether others have had their turn since there was nothing to send.
+    waited: bool,
+}
 
-impl Stream for Named {
+impl Stream for Gathered {
     type Item = Group;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Group>> {
-        self.0.poll_next_unpin(cx)
+        if !std::mem::replace(&mut self.waited, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let next = self.groups.poll_next_unpin(cx);
+        self.waited = next.is_ready();
+        next
     }
 }
 
@@ -275,7 +286,7 @@ impl Wire for Grpc {
                 let ready = operations.ready().await;
                 ready.map_err(Status::from_error)?;
                 let path = PathAndQuery::from_static(OPERATIONS_STREAM);
-                operations.streaming(Request::new(Named(groups)), path, GroupCodec).await
+                operations.streaming(Request::new(Gathered { groups, waited: false }), path, GroupCodec).await
             };
             let told = answered(&seat.pipe, by, opening).await?;
             Ok(Conversation { connection: seat.connection, told: until_failure(seat, told) })
