@@ -10,7 +10,7 @@ use leasehold_protocol::v1::outcome::What as Told;
 
 use crate::client::Client;
 use crate::error::{Error, Unavailable};
-use crate::operations::Answered;
+use crate::operations::{Answered, Asked};
 use crate::refusal;
 use crate::view::{
     Ask, BreakAsk, Broke, Cancelled, Claim, Grant, ListFilter, Metadata, Page, SessionRow, Snapshot, ms, us,
@@ -22,6 +22,8 @@ impl Client {
     pub async fn acquire(&self, ask: Ask) -> Result<Grant, Error> {
         let until_us = match ask.wait {
             Duration::MAX => None,
+            // It is asked once, and nothing depends on the time.
+            Duration::ZERO if ask.request_id.is_none() => None,
             wait => Some(self.clock().now_us().saturating_add(us(wait))),
         };
         let waits = !ask.wait.is_zero();
@@ -36,9 +38,13 @@ impl Client {
             metadata: ask.metadata,
         };
         let answered = match (&request.request_id, waits) {
-            (Some(_), _) => return self.acquire_under_id(request, waits, until_us).await,
+            // Boxed, so that all the others are not as large as this one.
+            (Some(_), _) => return Box::pin(self.acquire_under_id(request, waits, until_us)).await,
             (None, true) => self.wait_for(request, until_us).await?,
-            (None, false) => self.operations().ask(What::Acquire(request)).await?,
+            (None, false) => {
+                let asked = Asked::from(What::Acquire(request));
+                self.operations().ask(asked).await?
+            }
         };
         match answered {
             Answered { told: Told::Lease(lease), sent_us } => Grant::told(*lease, sent_us),
@@ -82,13 +88,7 @@ impl Client {
 
     /// Gives a lease back. Doing it again does no harm.
     pub async fn release(&self, claim: &Claim) -> Result<(), Error> {
-        let request = v1::ReleaseRequest {
-            lock: claim.lock.clone(),
-            owner_id: claim.owner_id.clone(),
-            lease_id: claim.lease_id.clone(),
-            fencing_token: token(claim.fencing_token),
-        };
-        match self.operations().ask(What::Release(request)).await?.told {
+        match self.operations().ask(Asked::release(claim)).await?.told {
             Told::Released(_) => Ok(()),
             other => Err(odd(&other)),
         }

@@ -5,7 +5,7 @@ use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, uint64};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, uint64};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
@@ -14,6 +14,7 @@ const OPERATIONS: u32 = 1;
 const ANSWERED_THROUGH: u32 = 2;
 const OPEN: u32 = 3;
 const NUMBER: u32 = 1;
+const RELEASE: u32 = 5;
 
 /// An encoded `OperationGroup`.
 #[derive(Clone, Debug)]
@@ -40,7 +41,28 @@ pub(crate) fn encoded(what: &What) -> Box<[u8]> {
     bytes.into_boxed_slice()
 }
 
-/// A group in the making.
+/// What gives a lease back, encoded like the others without being made first: whoever lets go of many keeps what shows that
+/// they are its own.
+pub(crate) fn encoded_release(lock: &str, owner_id: &str, lease_id: &str, fencing_token: i64) -> Box<[u8]> {
+    let texts = [(1, lock), (2, owner_id), (3, lease_id)].into_iter().filter(|(_, text)| !text.is_empty());
+    let text_len = |text: &str| 1 + encoded_len_varint(text.len() as u64) + text.len();
+    let token_len = if fencing_token == 0 { 0 } else { int64::encoded_len(4, &fencing_token) };
+    let length = texts.clone().map(|(_, text)| text_len(text)).sum::<usize>() + token_len;
+    let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
+    encode_key(RELEASE, WireType::LengthDelimited, &mut bytes);
+    encode_varint(length as u64, &mut bytes);
+    for (field, text) in texts {
+        encode_key(field, WireType::LengthDelimited, &mut bytes);
+        encode_varint(text.len() as u64, &mut bytes);
+        bytes.put_slice(text.as_bytes());
+    }
+    if fencing_token != 0 {
+        int64::encode(4, &fencing_token, &mut bytes);
+    }
+    bytes.into_boxed_slice()
+}
+
+/// A group in the making. One writer makes one after the other, in the same memory when nobody has the last one any more.
 #[derive(Default)]
 pub(crate) struct GroupWriter(BytesMut);
 
@@ -64,12 +86,12 @@ impl GroupWriter {
     }
 
     /// The group, with which answers have come.
-    pub fn finish(mut self, answered_through: u64, open: &[u64]) -> Group {
+    pub fn finish(&mut self, answered_through: u64, open: &[u64]) -> Group {
         if answered_through != 0 {
             uint64::encode(ANSWERED_THROUGH, &answered_through, &mut self.0);
         }
         uint64::encode_packed(OPEN, open, &mut self.0);
-        Group(self.0.freeze())
+        Group(self.0.split().freeze())
     }
 }
 

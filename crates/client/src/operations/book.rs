@@ -16,8 +16,10 @@ use tokio::sync::oneshot;
 
 pub(super) use self::trouble::Verdict;
 use super::Answered;
-use super::entry::{Entry, Lane, Next, Place, Stance, background};
+use super::asked::{Kind, Lane};
+use super::entry::{Entry, Next, Place, Stance, background};
 use super::mark::{Mark, Marks};
+use super::open::Open;
 use super::reply::{Begins, Reply};
 use crate::error::Error;
 use crate::group::{self, Group, GroupWriter};
@@ -38,11 +40,10 @@ pub(super) struct Book {
     client_id: String,
     policy: RetryPolicy,
     random: Random,
-    last_number: u64,
-    /// Boxed, because the map moves what it holds.
-    open: BTreeMap<u64, Box<Entry>>,
+    open: Open<Box<Entry>>,
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
     lanes: [VecDeque<u64>; 2],
+    writer: GroupWriter,
     in_flight: [usize; 2],
     /// What is over here, while the server still has it in flight on this stream.
     adrift: BTreeMap<u64, (Lane, Begins)>,
@@ -113,9 +114,9 @@ impl Book {
             client_id: random.id(),
             policy,
             random,
-            last_number: 0,
-            open: BTreeMap::new(),
+            open: Open::default(),
             lanes: Default::default(),
+            writer: GroupWriter::default(),
             in_flight: [0; 2],
             adrift: BTreeMap::new(),
             in_flight_max: None,
@@ -133,14 +134,14 @@ impl Book {
     }
 
     /// Takes in an operation, to be sent in its turn.
-    pub fn ask(&mut self, entry: Entry) -> u64 {
-        self.last_number += 1;
-        self.lanes[entry.lane as usize].push_back(self.last_number);
+    pub fn ask(&mut self, entry: Box<Entry>) -> u64 {
         if let Stance::InLine { until_us: Some(until_us) } = entry.stance {
             self.due_us = self.due_us.min(until_us);
         }
-        self.open.insert(self.last_number, Box::new(entry));
-        self.last_number
+        let lane = entry.lane();
+        let number = self.open.push(entry);
+        self.lanes[lane as usize].push_back(number);
+        number
     }
 
     /// Somebody wants to know whether there is a server.
@@ -176,7 +177,7 @@ impl Book {
         assert!(self.stream.is_none(), "streams are opened one at a time");
         let mut wanted_us = if self.greeters.is_empty() { u64::MAX } else { now_us };
         let mut due_us = u64::MAX;
-        for entry in self.open.values() {
+        for (_, entry) in self.open.iter() {
             match entry.place {
                 Place::Queued => wanted_us = now_us,
                 Place::Cut { until_us } | Place::Refused { until_us } => wanted_us = wanted_us.min(until_us),
@@ -244,10 +245,10 @@ impl Book {
 
     fn queue_where(&mut self, wanted: impl Fn(Place) -> bool) {
         self.lanes.iter_mut().for_each(VecDeque::clear);
-        for (number, entry) in &mut self.open {
+        for (number, entry) in self.open.iter_mut() {
             if entry.place == Place::Queued || wanted(entry.place) {
                 entry.place = Place::Queued;
-                self.lanes[entry.lane as usize].push_back(*number);
+                self.lanes[entry.lane() as usize].push_back(number);
             }
         }
     }
@@ -260,7 +261,7 @@ impl Book {
     /// The next group for the stream that is there, if there is anything to send; its operations are stamped with this time.
     pub fn take_group(&mut self, now_us: u64) -> Option<Group> {
         let current = self.stream.as_mut()?;
-        let mut group = GroupWriter::default();
+        let mut group = std::mem::take(&mut self.writer);
         if current.hello_us.replace(current.hello_us.unwrap_or(now_us)).is_none() {
             let hello = v1::Hello { client_id: self.client_id.clone() };
             group.add(0, &group::encoded(&What::Hello(hello)));
@@ -270,11 +271,14 @@ impl Book {
             self.take_lane(lane, now_us, &mut room, &mut group);
         }
         if group.is_empty() {
+            self.writer = group;
             return None;
         }
-        let mark = self.marks.say(self.open.len(), self.open.keys().copied());
+        let mark = self.marks.say(self.open.len(), self.open.iter().map(|(number, _)| number));
         let Mark { answered_through, open } = mark.unwrap_or(Mark { answered_through: 0, open: Vec::new() });
-        Some(group.finish(answered_through, &open))
+        let finished = group.finish(answered_through, &open);
+        self.writer = group;
+        Some(finished)
     }
 
     fn take_lane(&mut self, lane: Lane, now_us: u64, room: &mut usize, into: &mut GroupWriter) {
@@ -283,15 +287,15 @@ impl Book {
         while *in_flight < in_flight_max
             && let Some(number) = queue.front().copied()
         {
-            let queued = self.open.get_mut(&number).filter(|entry| entry.place == Place::Queued);
+            let queued = self.open.get_mut(number).filter(|entry| entry.place == Place::Queued);
             let Some(entry) = queued else {
                 queue.pop_front();
                 continue;
             };
-            if entry.bytes > *room {
+            if entry.bytes() > *room {
                 return;
             }
-            *room -= entry.bytes;
+            *room -= entry.bytes();
             queue.pop_front();
             *in_flight += usize::from(!entry.in_flight);
             let due_us = entry.due_us(now_us);
@@ -309,12 +313,13 @@ impl Book {
         if let Some(stream) = &mut self.stream {
             stream.heard_us = now_us;
         }
+        effects.answers.reserve(group.outcomes.len());
         for v1::Outcome { number, what } in group.outcomes {
             match what {
                 Some(Told::Welcome(welcome)) => self.welcome(&welcome, now_us, effects),
                 Some(Told::Ended(ended)) => effects.ended.push(*ended),
                 Some(Told::Queued(queued)) => {
-                    let entry = self.open.get(&number);
+                    let entry = self.open.get(number);
                     if let Some(position) = entry.and_then(|entry| entry.position.as_ref()) {
                         position.send_replace(Some(queued.position));
                     }
@@ -338,9 +343,9 @@ impl Book {
     }
 
     fn answer(&mut self, number: u64, told: Told, now_us: u64, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return self.end_drift(number, told) };
+        let Some(entry) = self.open.get_mut(number) else { return self.end_drift(number, told) };
         if std::mem::take(&mut entry.in_flight) {
-            self.in_flight[entry.lane as usize] -= 1;
+            self.in_flight[entry.lane() as usize] -= 1;
         }
         if entry.place == Place::Recalled {
             return;
@@ -376,7 +381,7 @@ impl Book {
         let (after, error) = match refusal::again(&refusal) {
             None => {
                 let unheard_of = entry.was_unheard_of(&refusal);
-                let error = refusal::error(refusal, entry.lock());
+                let error = refusal::error(refusal, &entry.lock());
                 if unheard_of {
                     effects.answers.extend(entry.reply(Err(error)));
                     return self.recall(number);
@@ -408,7 +413,7 @@ impl Book {
     /// Looks at the clock again when this one is due.
     fn look_again(&mut self, number: u64) {
         if let Some(Place::Refused { until_us } | Place::Cut { until_us }) =
-            self.open.get(&number).map(|entry| entry.place)
+            self.open.get(number).map(|entry| entry.place)
         {
             self.due_us = self.due_us.min(until_us);
         }
@@ -416,8 +421,8 @@ impl Book {
 
     /// An answer that nobody waits for may have begun something, which is taken back.
     fn tidy_up(&mut self, number: u64, told: &Told) {
-        let unwanted = self.open.get(&number).filter(|entry| entry.answer.is_none());
-        if let Some(undo) = unwanted.and_then(|entry| entry.begins().undo(told.clone())) {
+        let unwanted = self.open.get(number).filter(|entry| entry.answer.is_none());
+        if let Some(undo) = unwanted.and_then(|entry| entry.kind().begins().undo(told.clone())) {
             self.ask(Entry::in_background(undo, self.policy));
         }
     }
@@ -433,10 +438,10 @@ impl Book {
 
     /// A number is over: it is not sent again.
     fn take_out(&mut self, number: u64) -> Option<Box<Entry>> {
-        let entry = self.open.remove(&number)?;
+        let entry = self.open.remove(number)?;
         self.marks.answered(number);
         if entry.in_flight {
-            self.adrift.insert(number, (entry.lane, entry.begins()));
+            self.adrift.insert(number, (entry.lane(), entry.kind().begins()));
         }
         Some(entry)
     }
@@ -444,7 +449,7 @@ impl Book {
     /// An operation is over, and its number with it.
     fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
         let Some(mut entry) = self.take_out(number) else { return };
-        if let What::Cancel(recalled) = entry.what {
+        if let Kind::Cancel(recalled) = entry.kind() {
             // Nothing comes of it any more.
             self.take_out(recalled);
         }
@@ -453,21 +458,21 @@ impl Book {
 
     /// An operation was tried often enough. What it may have begun is taken back; what was to end is tried on.
     fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
+        let Some(entry) = self.open.get_mut(number) else { return };
         let reply = entry.reply(Err(error.clone()));
         let wanted = reply.is_some();
         effects.answers.extend(reply);
-        match &entry.what {
-            What::Acquire(_) if entry.uncertain => return self.recall(number),
+        match entry.kind() {
+            Kind::Acquire if entry.uncertain => return self.recall(number),
             // There is no taking back what has no name yet: it is asked for until it has one, and ended then.
-            What::OpenSession(_) if entry.uncertain && wanted => {
+            Kind::OpenSession if entry.uncertain && wanted => {
                 (entry.attempts, entry.stance) = (0, background(self.policy));
                 entry.place = Place::Queued;
-                return self.lanes[entry.lane as usize].push_back(number);
+                return self.lanes[entry.lane() as usize].push_back(number);
             }
             // Whoever asked for an end has let go, and there is no asking again.
-            What::Release(_) | What::CloseSession(_) if wanted => {
-                let again = Entry::in_background(entry.what.clone(), self.policy);
+            Kind::Release | Kind::CloseSession if wanted => {
+                let again = entry.again_in_background(self.policy);
                 self.ask(again);
             }
             _ => {}
@@ -477,11 +482,11 @@ impl Book {
 
     /// Nobody waits for this one any more.
     pub fn forget(&mut self, number: u64) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
+        let Some(entry) = self.open.get_mut(number) else { return };
         entry.answer = None;
-        match entry.what {
-            What::Acquire(_) if entry.in_flight || entry.uncertain => self.recall(number),
-            What::OpenSession(_) if entry.in_flight || entry.uncertain => {
+        match entry.kind() {
+            Kind::Acquire if entry.in_flight || entry.uncertain => self.recall(number),
+            Kind::OpenSession if entry.in_flight || entry.uncertain => {
                 entry.stance = background(self.policy);
             }
             _ if entry.in_flight => entry.stance = Stance::Given,
@@ -491,7 +496,7 @@ impl Book {
 
     /// Takes back an acquire, wherever it has got to.
     fn recall(&mut self, number: u64) {
-        if let Some(entry) = self.open.get_mut(&number) {
+        if let Some(entry) = self.open.get_mut(number) {
             entry.place = Place::Recalled;
             entry.stance = Stance::Given;
             self.ask(Entry::in_background(What::Cancel(number), self.policy));

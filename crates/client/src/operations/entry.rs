@@ -8,9 +8,9 @@ use leasehold_protocol::v1::operation::What;
 use tokio::sync::{oneshot, watch};
 
 use super::Answered;
-use super::reply::{Begins, Reply};
+use super::asked::{Asked, Kind, Lane};
+use super::reply::Reply;
 use crate::error::{Error, Unavailable};
-use crate::group;
 use crate::retry::RetryPolicy;
 use crate::view::us;
 use crate::wire::Trouble;
@@ -26,14 +26,6 @@ const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
 const RETURN_MIN_US: u64 = 250_000;
 const RETURN_MAX_US: u64 = 1_000_000;
-
-/// The two kinds of operations that a server counts apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
-    Ordinary = 0,
-    /// Keeps up or ends what was begun.
-    Upkeep = 1,
-}
 
 /// How long an operation is tried.
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +63,9 @@ pub(super) enum Place {
 /// An operation that is not over.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub what: What,
-    /// The same as it goes out.
-    encoded: Box<[u8]>,
-    /// What it takes of a group.
-    pub bytes: usize,
-    pub lane: Lane,
+    asked: Asked,
+    /// What one in line asks: each time it goes out it says what is left of its wait.
+    in_line: Option<Box<What>>,
     pub stance: Stance,
     pub place: Place,
     /// Attempts that are over.
@@ -100,13 +89,11 @@ pub(super) enum Next {
 }
 
 impl Entry {
-    pub fn new(what: What, stance: Stance) -> Entry {
-        let encoded = group::encoded(&what);
-        Entry {
-            lane: lane(&what),
-            bytes: encoded.len() + HEAD_BYTES,
-            what,
-            encoded,
+    /// Boxed at once: it passes through a few hands, and stays where it is.
+    pub fn new(asked: Asked, stance: Stance) -> Box<Entry> {
+        Box::new(Entry {
+            asked,
+            in_line: None,
             stance,
             place: Place::Queued,
             attempts: 0,
@@ -115,22 +102,50 @@ impl Entry {
             uncertain: false,
             answer: None,
             position: None,
-        }
+        })
+    }
+
+    /// One that stands in line until this time, or for as long as it takes.
+    pub fn in_line(acquire: v1::AcquireRequest, until_us: Option<u64>) -> Box<Entry> {
+        let what = What::Acquire(acquire);
+        let mut entry = Entry::new(Asked::from(&what), Stance::InLine { until_us });
+        entry.in_line = Some(Box::new(what));
+        entry
     }
 
     /// One that nobody waits for: it is tried for far longer than somebody would wait.
-    pub fn in_background(what: What, policy: RetryPolicy) -> Entry {
-        Entry::new(what, background(policy))
+    pub fn in_background(asked: impl Into<Asked>, policy: RetryPolicy) -> Box<Entry> {
+        Entry::new(asked.into(), background(policy))
+    }
+
+    /// Another that asks the same, for nobody.
+    pub fn again_in_background(&self, policy: RetryPolicy) -> Box<Entry> {
+        Entry::in_background(self.asked.clone(), policy)
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.asked.kind
+    }
+
+    pub fn lane(&self) -> Lane {
+        self.kind().lane()
+    }
+
+    /// What it takes of a group.
+    pub fn bytes(&self) -> usize {
+        self.asked.bytes.len() + HEAD_BYTES
     }
 
     /// What goes out at this sending, with the wait that is left.
     pub fn message(&mut self, now_us: u64) -> &[u8] {
-        if let (What::Acquire(acquire), Stance::InLine { until_us }) = (&mut self.what, self.stance) {
+        if let (Some(what), Stance::InLine { until_us }) = (self.in_line.as_deref_mut(), self.stance) {
             let left_us = until_us.map_or(WAIT_MAX_US, |until_us| until_us.saturating_sub(now_us));
-            acquire.wait_ms = left_us.min(WAIT_MAX_US) / 1_000;
-            self.encoded = group::encoded(&self.what);
+            if let What::Acquire(acquire) = what {
+                acquire.wait_ms = left_us.min(WAIT_MAX_US) / 1_000;
+            }
+            self.asked = Asked::from(&*what);
         }
-        &self.encoded
+        &self.asked.bytes
     }
 
     /// When to wonder about an attempt that is sent now.
@@ -199,7 +214,7 @@ impl Entry {
 
     /// Whether it had been granted, and was broken before we heard of it: it stands until its deadline unless we take it back.
     pub fn was_unheard_of(&self, refusal: &v1::Error) -> bool {
-        matches!(self.what, What::Acquire(_)) && refusal.code == "released"
+        self.kind() == Kind::Acquire && refusal.code == "released"
     }
 
     /// Its stream is over.
@@ -215,34 +230,18 @@ impl Entry {
             server: server.to_owned(),
             attempts: self.attempts.max(1),
             trouble,
-            may_have_happened: self.uncertain && changes(&self.what),
+            may_have_happened: self.uncertain && self.kind().changes(),
         }))
-    }
-
-    /// What it begins, if it is carried out.
-    pub fn begins(&self) -> Begins {
-        match self.what {
-            What::Acquire(_) => Begins::Lease,
-            What::OpenSession(_) => Begins::Session,
-            _ => Begins::Nothing,
-        }
     }
 
     /// Its answer, if there is somebody to hear it.
     pub fn reply(&mut self, outcome: Result<Answered, Error>) -> Option<Reply> {
-        Some(Reply { to: self.answer.take()?, outcome, begins: self.begins() })
+        Some(Reply { to: self.answer.take()?, outcome, begins: self.kind().begins() })
     }
 
-    /// The lock that it is about.
-    pub fn lock(&self) -> &str {
-        match &self.what {
-            What::Acquire(asked) => &asked.lock,
-            What::Renew(asked) => &asked.lock,
-            What::Release(asked) => &asked.lock,
-            What::Verify(asked) => &asked.lock,
-            What::Get(asked) => &asked.lock,
-            _ => "",
-        }
+    /// The lock that it is about, if it is about one.
+    pub fn lock(&self) -> String {
+        self.asked.lock()
     }
 }
 
@@ -263,19 +262,4 @@ fn later(now_us: u64, pause: Duration) -> u64 {
 /// How long after an attempt in vain those in line come back.
 pub(super) fn return_us(chance: u64) -> u64 {
     RETURN_MIN_US + chance % (RETURN_MAX_US - RETURN_MIN_US + 1)
-}
-
-fn lane(what: &What) -> Lane {
-    match what {
-        What::Renew(_) | What::Release(_) | What::Cancel(_) | What::KeepAlive(_) | What::CloseSession(_) => {
-            Lane::Upkeep
-        }
-        What::Hello(_) | What::Acquire(_) | What::Verify(_) | What::Get(_) | What::OpenSession(_) => {
-            Lane::Ordinary
-        }
-    }
-}
-
-fn changes(what: &What) -> bool {
-    !matches!(what, What::Hello(_) | What::Verify(_) | What::Get(_))
 }

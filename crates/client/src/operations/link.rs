@@ -85,14 +85,14 @@ impl Link {
     }
 
     /// Takes in an operation. Gives its number.
-    pub fn ask(&self, entry: Entry) -> u64 {
+    pub fn ask(&self, entry: Box<Entry>) -> u64 {
         let mut book = self.book();
         let number = book.ask(entry);
         if self.over.load(Ordering::Acquire) {
             let effects = &mut Effects::default();
             book.close(&no_runtime(), effects);
             drop(book);
-            self.carry_out(std::mem::take(effects));
+            self.carry_out(effects);
             return number;
         }
         self.wake(&book);
@@ -161,10 +161,18 @@ impl Link {
 
     /// Changes the book, and then tells whoever is to be told.
     fn with_book<T>(&self, change: impl FnOnce(&mut Book, u64, &mut Effects) -> T) -> T {
-        let mut effects = Effects::default();
+        self.with_book_and(&mut Effects::default(), change)
+    }
+
+    /// The same with room for what is to be told, which is left empty.
+    fn with_book_and<T>(
+        &self,
+        effects: &mut Effects,
+        change: impl FnOnce(&mut Book, u64, &mut Effects) -> T,
+    ) -> T {
         let now_us = self.clock.now_us();
         let mut book = self.book();
-        let changed = change(&mut book, now_us, &mut effects);
+        let changed = change(&mut book, now_us, effects);
         let calm = book.is_empty();
         drop(book);
         self.carry_out(effects);
@@ -174,14 +182,14 @@ impl Link {
         changed
     }
 
-    fn carry_out(&self, effects: Effects) {
-        for reply in effects.answers {
+    fn carry_out(&self, effects: &mut Effects) {
+        for reply in effects.answers.drain(..) {
             if let Some(undo) = reply.deliver() {
                 self.undo(undo);
             }
         }
-        effects.greetings.into_iter().for_each(Delivery::deliver);
-        for ended in effects.ended {
+        effects.greetings.drain(..).for_each(Delivery::deliver);
+        for ended in effects.ended.drain(..) {
             self.notices.tell(ended);
         }
     }
@@ -247,13 +255,15 @@ impl Link {
     /// Listens to a stream until it ends. Gives why.
     async fn listen(self: &Arc<Self>, conversation: Conversation, look: &mut Look) -> Ending {
         let Conversation { connection, mut told } = conversation;
+        let mut effects = Effects::default();
         loop {
             let due_us = self.book().due_us();
             tokio::select! {
                 biased;
                 next = told.next() => match next {
                     Some(Ok(group)) => {
-                        if self.with_book(|book, now_us, effects| book.hear(group, now_us, effects)) {
+                        let hear = |book: &mut Book, now_us, effects: &mut _| book.hear(group, now_us, effects);
+                        if self.with_book_and(&mut effects, hear) {
                             self.outgoing.wake();
                         }
                         if self.has_finished() {
@@ -367,12 +377,12 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub fn begin(link: &Arc<Link>, mut entry: Entry) -> Asking {
+    pub fn begin(link: Arc<Link>, mut entry: Box<Entry>) -> Asking {
         let (answer, answered) = oneshot::channel();
         entry.answer = Some(answer);
-        let begins = entry.begins();
+        let begins = entry.kind().begins();
         let number = link.ask(entry);
-        Asking { link: Arc::clone(link), number, answer: answered, begins, over: false }
+        Asking { link, number, answer: answered, begins, over: false }
     }
 
     /// Goes on with it also when nobody waits for the answer any more.

@@ -3,9 +3,11 @@
 
 mod mark;
 
+mod asked;
 mod book;
 mod entry;
 mod notices;
+mod open;
 mod reply;
 
 mod link;
@@ -17,10 +19,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use leasehold_protocol::v1;
-use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::{mpsc, watch};
 
+pub(crate) use self::asked::Asked;
 use self::entry::{Entry, Stance};
 use self::link::{Asking, Link};
 use self::notices::Notices;
@@ -95,29 +97,24 @@ impl Operations {
     }
 
     /// Asks, and asks again by the client's policy until there is an answer.
-    pub async fn ask(&self, what: What) -> Result<Answered, Error> {
-        self.ask_with(what, &self.streams.policy).await
-    }
-
-    /// Asks, and asks again by this policy until there is an answer.
-    pub async fn ask_with(&self, what: What, policy: &RetryPolicy) -> Result<Answered, Error> {
-        Asking::begin(&self.first(), entry(what, Stance::Policy(*policy))?).await
+    pub async fn ask(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
+        Asking::begin(self.first(), asked(what, Stance::Policy(self.streams.policy))?).await
     }
 
     /// Like [`Operations::ask`], and goes on with it when the caller does not wait for the answer any more: for what ends
     /// something.
-    pub async fn insist(&self, what: What) -> Result<Answered, Error> {
-        Asking::begin(&self.first(), entry(what, Stance::Policy(self.streams.policy))?).insist().await
+    pub async fn insist(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
+        Asking::begin(self.first(), asked(what, Stance::Policy(self.streams.policy))?).insist().await
     }
 
     /// Sends once, on the stream that is there or the next one, and does not repeat it. Drop it to forget it.
-    pub async fn send(&self, what: What) -> Result<Answered, Error> {
-        Asking::begin(&self.first(), entry(what, Stance::Once)?).await
+    pub async fn send(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
+        Asking::begin(self.first(), asked(what, Stance::Once)?).await
     }
 
     /// Asks in the background, for far longer than somebody would wait: for what ends something. Never blocks, and needs no
     /// runtime.
-    pub fn later(&self, what: What) {
+    pub fn later(&self, what: impl Into<Asked>) {
         self.first().ask(Entry::in_background(what, self.streams.policy));
     }
 
@@ -125,10 +122,9 @@ impl Operations {
     /// unanswered, it leaves the line. [`Error::Busy`]: there is no line to stand in.
     pub fn stand_in_line(&self, acquire: v1::AcquireRequest, until_us: Option<u64>) -> InLine {
         let (position, positions) = watch::channel(None);
-        let asking = entry(What::Acquire(acquire), Stance::InLine { until_us }).map(|mut entry| {
+        let asking = short(Entry::in_line(acquire, until_us)).map(|mut entry| {
             entry.position = Some(position);
-            let link = self.take_room();
-            Asking::begin(&link, entry)
+            Asking::begin(self.take_room(), entry)
         });
         InLine { asking, positions }
     }
@@ -186,9 +182,13 @@ impl Streams {
     }
 }
 
-fn entry(what: What, stance: Stance) -> Result<Entry, Error> {
-    let entry = Entry::new(what, stance);
-    match entry.bytes {
+fn asked(what: impl Into<Asked>, stance: Stance) -> Result<Box<Entry>, Error> {
+    short(Entry::new(what.into(), stance))
+}
+
+/// Refuses one that is too long to be sent.
+fn short(entry: Box<Entry>) -> Result<Box<Entry>, Error> {
+    match entry.bytes() {
         bytes if bytes > OPERATION_BYTES_MAX => Err(Error::Invalid {
             field: "request".into(),
             detail: format!(

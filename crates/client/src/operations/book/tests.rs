@@ -48,7 +48,10 @@ impl Stage {
 
     fn ask(&mut self, what: What, stance: Stance) -> (u64, Answer) {
         let (answer, answered) = oneshot::channel();
-        let mut entry = Entry::new(what, stance);
+        let mut entry = match (what, stance) {
+            (What::Acquire(acquire), Stance::InLine { until_us }) => Entry::in_line(acquire, until_us),
+            (what, stance) => Entry::new(what.into(), stance),
+        };
         entry.answer = Some(answer);
         (self.book.ask(entry), answered)
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use leasehold_protocol::v1;
 
-use super::super::entry::{Lane, Next, Place, Stance, return_us};
+use super::super::asked::Lane;
+use super::super::entry::{Next, Place, Stance, return_us};
 use super::{Book, Delivery, Effects, Stream};
 use crate::refusal;
 use crate::wire::{Failed, Trouble};
@@ -51,7 +52,7 @@ impl Book {
         };
         // Those in line come back together: each by itself would be one attempt after the other.
         let pause_us = if at_once { 0 } else { return_us(self.random.number()) };
-        let numbers: Vec<u64> = self.open.keys().copied().collect();
+        let numbers: Vec<u64> = self.open.iter().map(|(number, _)| number).collect();
         for number in numbers {
             self.cut(number, &trouble, welcome, (now_us, now_us + pause_us), effects);
         }
@@ -79,7 +80,7 @@ impl Book {
         (now_us, return_us): (u64, u64),
         effects: &mut Effects,
     ) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
+        let Some(entry) = self.open.get_mut(number) else { return };
         let waited = match entry.place {
             Place::Sent { .. } => true,
             // It had no chance to be sent; that it had none was its attempt only if there was no stream at all.
@@ -108,9 +109,9 @@ impl Book {
     /// The server does not want us at all: whatever is open fails with its words.
     fn fail_all(&mut self, refusal: &v1::Error, effects: &mut Effects) {
         self.lanes.iter_mut().for_each(VecDeque::clear);
-        for (number, mut entry) in std::mem::take(&mut self.open) {
+        for (number, mut entry) in self.open.take() {
             self.marks.answered(number);
-            let error = refusal::error(refusal.clone(), entry.lock());
+            let error = refusal::error(refusal.clone(), &entry.lock());
             effects.answers.extend(entry.reply(Err(error)));
         }
     }
@@ -121,7 +122,7 @@ impl Book {
         self.lanes.iter_mut().for_each(VecDeque::clear);
         let failed = || Err(Failed::Trouble(trouble.clone()));
         effects.greetings.extend(self.greeters.drain(..).map(|to| Delivery { to, what: failed() }));
-        for mut entry in std::mem::take(&mut self.open).into_values() {
+        for (_, mut entry) in self.open.take() {
             entry.settle_sent();
             let error = entry.unavailable(&self.server, trouble.clone());
             effects.answers.extend(entry.reply(Err(error)));
@@ -145,23 +146,23 @@ impl Book {
         let opened = self.stream.as_ref().is_some_and(|stream| stream.opened_us.is_some());
         let mut overdue = Vec::new();
         let mut due_us = self.welcome_due_us();
-        for (number, entry) in &mut self.open {
+        for (number, entry) in self.open.iter_mut() {
             let look_us = match (entry.place, entry.stance) {
                 // Whether the stream is opened at all is the attempt.
                 (Place::Sent { .. }, Stance::Policy(_)) if !opened => u64::MAX,
                 (Place::Sent { at_us, due_us }, Stance::Policy(_)) if due_us <= now_us => {
                     silent |= heard_us <= at_us;
-                    overdue.push(*number);
+                    overdue.push(number);
                     continue;
                 }
                 (Place::Sent { due_us, .. }, _) if due_us <= now_us => {
-                    overdue.push(*number);
+                    overdue.push(number);
                     continue;
                 }
                 (Place::Sent { due_us, .. }, _) => due_us,
                 (Place::Refused { until_us }, _) if until_us <= now_us => {
                     entry.place = Place::Queued;
-                    self.lanes[entry.lane as usize].push_back(*number);
+                    self.lanes[entry.lane() as usize].push_back(number);
                     u64::MAX
                 }
                 // There is a stream to take it: it makes its one attempt, however short its wait.
@@ -170,7 +171,7 @@ impl Book {
                     Place::Cut { .. } | Place::Refused { .. } | Place::Queued,
                     Stance::InLine { until_us: Some(until_us) },
                 ) if until_us <= now_us => {
-                    overdue.push(*number);
+                    overdue.push(number);
                     continue;
                 }
                 (Place::Refused { until_us }, _) => until_us,
@@ -195,9 +196,9 @@ impl Book {
     /// (Who renews often may ask again while the answer is still on its way: a new connection would only take longer.)
     fn is_late(&self, stream: &Stream, now_us: u64) -> bool {
         let late_us = 2 * stream.welcomed_in_us;
-        self.open.values().any(|entry| match entry.place {
+        self.open.iter().any(|(_, entry)| match entry.place {
             Place::Sent { at_us, .. } => {
-                entry.lane == Lane::Upkeep && at_us >= stream.heard_us && at_us + late_us <= now_us
+                entry.lane() == Lane::Upkeep && at_us >= stream.heard_us && at_us + late_us <= now_us
             }
             _ => false,
         })
@@ -205,7 +206,7 @@ impl Book {
 
     /// One has waited too long, though the stream is alive.
     fn overdue(&mut self, number: u64, now_us: u64, effects: &mut Effects) {
-        let Some(entry) = self.open.get_mut(&number) else { return };
+        let Some(entry) = self.open.get_mut(number) else { return };
         entry.attempts += 1;
         entry.uncertain |= entry.in_flight;
         let over = match entry.stance {
@@ -222,7 +223,7 @@ impl Book {
         if let Stance::InLine { .. } = entry.stance {
             // The server's longest wait is nearly over: ask for another.
             entry.place = Place::Queued;
-            self.lanes[entry.lane as usize].push_back(number);
+            self.lanes[entry.lane() as usize].push_back(number);
         } else if let Place::Sent { at_us, .. } = entry.place {
             let due_us = entry.due_us(now_us);
             entry.place = Place::Sent { at_us, due_us };

@@ -65,9 +65,9 @@ fn stream(link: &Arc<Link>) -> Groups {
     Groups { link: Arc::clone(link), stream }
 }
 
-fn looking() -> Entry {
+fn looking() -> Box<Entry> {
     let policy = RetryPolicy::default();
-    Entry::new(What::Get(v1::GetRequest::default()), Stance::Policy(policy))
+    Entry::new(What::Get(v1::GetRequest::default()).into(), Stance::Policy(policy))
 }
 
 /// Takes everything that is to be sent now; who carries it waits then.
