@@ -20,10 +20,7 @@ pub struct Wish<'a> {
 /// A lease, and what the client was told with it.
 #[derive(Clone, Debug)]
 pub struct Held {
-    pub lock: String,
-    pub owner: String,
-    pub lease_id: String,
-    pub token: u64,
+    pub claim: Claim,
     pub confirmation: Confirmation,
 }
 
@@ -44,5 +41,5 @@ pub trait Door: Send + 'static {
     ) -> impl Future<Output = Result<Written, Error>> + Send;
 
     /// Gives it back.
-    fn release(&mut self, held: &Held) -> impl Future<Output = Result<(), Error>> + Send;
+    fn release(&mut self, claim: &Claim) -> impl Future<Output = Result<(), Error>> + Send;
 }

@@ -1,20 +1,21 @@
 //! Drives a server: many clients at once, each of which takes a lock, holds it (and perhaps appends to a file under it), gives
 //! it back, and begins again, until the time is over. What fails is counted and tried anew after a pause. Prints nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold_client::keeper::{Confirmed, Keeper, Renewal};
-use leasehold_client::{BootClock, Clock, Error, Trouble, Unavailable};
-use tokio::time::{Instant, timeout};
+use leasehold_client::{BootClock, Claim, Clock, Error, Trouble, Unavailable};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::door::{Door, Held, Wish};
 use super::files::{Appends, Author, Desk};
-use super::histogram::Histogram;
+use super::patience::{Impatience, Patience};
 use super::referee::{Believer, Referee};
-use super::stream::claim;
+use super::tally::Tally;
 use crate::duration;
 
 /// How long calls that are under way at the end are waited for, at most.
@@ -78,57 +79,62 @@ impl Plan {
 pub struct Run {
     pub plan: Plan,
     pub referee: Referee,
-    /// Cycles so far.
-    pub cycles: AtomicU64,
+    pub tally: Tally,
     /// Failed calls so far.
     pub errors: AtomicU64,
-    /// The time is over.
-    pub over: CancellationToken,
-}
-
-/// What one client met.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// Acquire and release together.
-    pub latency: Histogram,
-    /// From asking to holding.
-    pub wait: Histogram,
-    /// The first call that failed, and when.
-    pub first_error: Option<(Instant, String)>,
+    /// The first of them, in words.
+    first_error: OnceLock<String>,
+    /// Whether the time is over: for those who look often.
+    over: AtomicBool,
+    /// The same, for those who wait for it.
+    ended: CancellationToken,
 }
 
 impl Run {
     /// The beginning of a run.
     pub fn new(plan: Plan) -> Run {
         let referee = Referee::new(plan.locks);
-        let (cycles, errors) = (AtomicU64::new(0), AtomicU64::new(0));
-        Run { plan, referee, cycles, errors, over: CancellationToken::new() }
+        let (over, ended) = (AtomicBool::new(false), CancellationToken::new());
+        let (errors, first_error) = (AtomicU64::new(0), OnceLock::new());
+        Run { plan, referee, tally: Tally::new(), errors, first_error, over, ended }
+    }
+
+    /// The time is over.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.ended.cancel();
+    }
+
+    /// Whether the time is over.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the time is over.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.ended.clone().cancelled_owned()
     }
 
     /// A call failed.
-    pub fn failed(&self, tally: &mut Tally, error: &Error) {
+    pub fn failed(&self, error: &Error) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        tally.first_error.get_or_insert_with(|| (Instant::now(), error.to_string()));
+        self.first_error.get_or_init(|| error.to_string());
+    }
+
+    /// The first call that failed, in words.
+    pub fn first_error(&self) -> Option<String> {
+        self.first_error.get().cloned()
     }
 
     /// What a client waits after a failed call, unless the time is over.
     pub async fn pause(&self, client: usize) {
         let apart = u32::try_from(client % 16).unwrap_or(0);
         let pause = tokio::time::sleep(PAUSE + PAUSE_APART * apart);
-        let _ = self.over.clone().run_until_cancelled(pause).await;
+        let _ = self.ended.clone().run_until_cancelled(pause).await;
     }
 
-    /// Waits for an answer as long as the plan allows, and not long beyond the end of the run.
-    pub async fn answered<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        tokio::select! {
-            answered = timeout(self.plan.timeout, call) => {
-                answered.unwrap_or_else(|_| Err(self.silence(self.plan.timeout)))
-            }
-            () = over_for(&self.over, self.plan.grace()) => Err(self.silence(self.plan.grace())),
-        }
-    }
-
-    fn silence(&self, waited: Duration) -> Error {
+    /// The error of a call that was not answered for so long.
+    pub fn silence(&self, waited: Duration) -> Error {
         Error::ServerUnavailable(Box::new(Unavailable {
             server: self.plan.server.clone(),
             attempts: 1,
@@ -144,48 +150,49 @@ pub struct Client<D> {
     number: usize,
     owner: String,
     run: Arc<Run>,
+    patience: Patience,
+    /// The lock that it takes, and its name: most take the same all the time.
+    named: (usize, String),
     /// Where appends are made, and how many were.
     desk: Option<Arc<Desk>>,
     appends: u64,
-    tally: Tally,
     /// A lease that could not be given back yet.
-    owed: Option<Held>,
+    owed: Option<Claim>,
 }
 
 impl<D: Door> Client<D> {
     pub fn new(door: D, number: usize, run: Arc<Run>, desk: Option<Arc<Desk>>) -> Client<D> {
-        let owner = run.plan.owner_name(number);
-        Client { door, number, owner, run, desk, appends: 0, tally: Tally::default(), owed: None }
+        let (owner, lock) = (run.plan.owner_name(number), run.plan.lock(number, 0));
+        let (patience, named) = (Patience::new(Arc::clone(&run)), (lock, run.plan.lock_name(lock)));
+        Client { door, number, owner, run, patience, named, desk, appends: 0, owed: None }
     }
 
     /// Runs until the time is over.
-    pub async fn run(mut self) -> Tally {
+    pub async fn run(mut self) {
         for cycle in 0.. {
-            if self.run.over.is_cancelled() {
+            if self.run.is_over() {
                 break;
             }
             let lock = self.run.plan.lock(self.number, cycle);
             if let Err(error) = self.cycle(lock).await {
-                self.run.failed(&mut self.tally, &error);
+                self.run.failed(&error);
                 self.run.pause(self.number).await;
             }
         }
-        self.tally
     }
 
     /// Takes a lock, holds it, gives it back.
     async fn cycle(&mut self, lock: usize) -> Result<(), Error> {
         self.pay_back().await?;
-        let Some((held, took)) = self.acquire(lock).await? else { return Ok(()) };
+        let Some((held, took_us)) = self.acquire(lock).await? else { return Ok(()) };
         let appended = self.hold(lock, &held).await;
-        let begun = Instant::now();
-        self.owed = Some(held);
+        let begun_us = BootClock.now_us();
+        self.owed = Some(held.claim);
         let paid_back = self.pay_back().await;
-        let took = took + appended? + begun.elapsed();
+        let took_us = took_us + us(appended?) + (BootClock.now_us() - begun_us);
         paid_back?;
-        if !self.run.over.is_cancelled() {
-            self.tally.latency.record(us(took));
-            self.run.cycles.fetch_add(1, Ordering::Relaxed);
+        if !self.run.is_over() {
+            self.run.tally.done(self.number, took_us);
         }
         match &self.desk {
             Some(desk) => desk.put_away_full(&self.run, self.number).await,
@@ -193,26 +200,27 @@ impl<D: Door> Client<D> {
         }
     }
 
-    /// Asks for a lock; none when the time was over first.
-    async fn acquire(&mut self, lock: usize) -> Result<Option<(Held, Duration)>, Error> {
-        let run = Arc::clone(&self.run);
-        let plan = &run.plan;
-        let name = plan.lock_name(lock);
-        let wish = Wish { lock: &name, owner: &self.owner, ttl: plan.ttl, wait: plan.wait };
-        let begun = Instant::now();
-        let asking = timeout(plan.timeout.saturating_add(plan.wait), self.door.acquire(wish));
-        let held = tokio::select! {
-            answered = asking => answered.map_err(|_| run.silence(plan.timeout))??,
-            // The line is worked off at the end, so that nobody leaves a grant behind that is just on its way.
-            () = over_for(&run.over, plan.grace()) => {
-                return if plan.wait.is_zero() { Err(run.silence(plan.grace())) } else { Ok(None) };
-            }
-        };
-        let took = begun.elapsed();
-        if !run.over.is_cancelled() {
-            self.tally.wait.record(us(took));
+    /// Asks for a lock; none when the time was over first. Gives how long it took, too.
+    async fn acquire(&mut self, lock: usize) -> Result<Option<(Held, u64)>, Error> {
+        let plan = &self.run.plan;
+        if self.named.0 != lock {
+            self.named = (lock, plan.lock_name(lock));
         }
-        Ok(Some((held, took)))
+        let wish = Wish { lock: &self.named.1, owner: &self.owner, ttl: plan.ttl, wait: plan.wait };
+        let (begun_us, most) = (BootClock.now_us(), plan.timeout.saturating_add(plan.wait));
+        let held = match self.patience.wait(begun_us, most, pin!(self.door.acquire(wish))).await {
+            Ok(answered) => answered?,
+            Err(Impatience::Late) => return Err(self.run.silence(plan.timeout)),
+            // The line is worked off at the end, so that nobody leaves a grant behind that is just on its way.
+            Err(Impatience::Over) if !plan.wait.is_zero() => return Ok(None),
+            Err(Impatience::Over) => return Err(self.run.silence(plan.grace())),
+        };
+        let took_us = held.confirmation.heard_us.saturating_sub(begun_us);
+        // Where nobody stands in line it is of no interest.
+        if !plan.wait.is_zero() && !self.run.is_over() {
+            self.run.tally.waited(self.number, took_us);
+        }
+        Ok(Some((held, took_us)))
     }
 
     /// Holds a lock for as long as the plan says, its own clock allows, and the run lasts, and appends to its file if it has
@@ -224,42 +232,36 @@ impl<D: Door> Client<D> {
             let detail = "a grant came when its time was nearly over, and was given back unused".to_owned();
             return Err(Error::Unexpected { detail });
         };
-        let now_us = BootClock.now_us();
-        self.run.referee.enter(lock, now_us, Believer { client: self.number, token: held.token, until_us });
-        let appended = self.append(held).await;
+        let (heard_us, token) = (held.confirmation.heard_us, held.claim.fencing_token);
+        self.run.referee.enter(lock, heard_us, Believer { client: self.number, token, until_us });
+        let appended = self.append(&held.claim).await;
         if !self.run.plan.hold.is_zero() {
             let left = Duration::from_micros(until_us.saturating_sub(BootClock.now_us()));
             let pause = tokio::time::sleep(self.run.plan.hold.min(left));
-            let _ = self.run.over.clone().run_until_cancelled(pause).await;
+            let _ = self.run.ended.clone().run_until_cancelled(pause).await;
         }
-        self.run.referee.leave(lock, held.token);
+        self.run.referee.leave(lock, token);
         appended
     }
 
-    async fn append(&mut self, held: &Held) -> Result<Duration, Error> {
+    async fn append(&mut self, claim: &Claim) -> Result<Duration, Error> {
         let Some(desk) = &self.desk else { return Ok(Duration::ZERO) };
         let author = Author { client: self.number, number: self.appends };
         self.appends += 1;
         let begun = Instant::now();
-        desk.append(&self.run, &mut self.door, &claim(held), author).await?;
+        desk.append(&mut self.patience, &mut self.door, claim, author).await?;
         Ok(begun.elapsed())
     }
 
     /// Gives back what is held. What the server does not take for held any more is done with.
     async fn pay_back(&mut self) -> Result<(), Error> {
-        let Some(held) = self.owed.take() else { return Ok(()) };
-        let released = self.run.answered(self.door.release(&held)).await;
+        let Some(claim) = self.owed.take() else { return Ok(()) };
+        let released = self.patience.answered(pin!(self.door.release(&claim))).await;
         if matches!(released, Err(Error::ServerUnavailable(_) | Error::Busy { .. })) {
-            self.owed = Some(held);
+            self.owed = Some(claim);
         }
         released
     }
-}
-
-/// Resolves when the time has been over for so long.
-async fn over_for(over: &CancellationToken, grace: Duration) {
-    over.cancelled().await;
-    tokio::time::sleep(grace).await;
 }
 
 /// In whole microseconds.

@@ -4,7 +4,7 @@ use leasehold_client::bare::Unary;
 use leasehold_client::{Claim, Error, Written};
 
 use super::door::{Door, Held, Wish};
-use super::stream::{ask, claim, held};
+use super::stream::{ask, held};
 
 /// One client's connection.
 pub struct Grpc(Unary);
@@ -28,7 +28,7 @@ impl Door for Grpc {
         self.0.append(claim, name, data).await
     }
 
-    async fn release(&mut self, held: &Held) -> Result<(), Error> {
-        self.0.release(&claim(held)).await
+    async fn release(&mut self, claim: &Claim) -> Result<(), Error> {
+        self.0.release(claim).await
     }
 }

@@ -142,10 +142,12 @@ impl Door for Http {
         let sent_us = BootClock.now_us();
         let lease: Lease = self.ask(wish.lock, "acquire").await?;
         Ok(Held {
-            lock: wish.lock.to_owned(),
-            owner: wish.owner.to_owned(),
-            lease_id: lease.lease_id,
-            token: lease.fencing_token,
+            claim: Claim {
+                lock: wish.lock.to_owned(),
+                owner_id: wish.owner.to_owned(),
+                lease_id: lease.lease_id,
+                fencing_token: lease.fencing_token,
+            },
             confirmation: Confirmation {
                 sent_us,
                 heard_us: BootClock.now_us(),
@@ -169,16 +171,16 @@ impl Door for Http {
         Ok(Written { offset, length, size })
     }
 
-    async fn release(&mut self, held: &Held) -> Result<(), Error> {
+    async fn release(&mut self, claim: &Claim) -> Result<(), Error> {
         let (owner, lease) =
-            (serde_json::Value::from(&*held.owner), serde_json::Value::from(&*held.lease_id));
+            (serde_json::Value::from(&*claim.owner_id), serde_json::Value::from(&*claim.lease_id));
         self.body.clear();
         let _ = write!(
             self.body,
             "{{\"owner_id\":{owner},\"lease_id\":{lease},\"fencing_token\":{}}}",
-            held.token
+            claim.fencing_token
         );
-        self.ask::<serde::de::IgnoredAny>(&held.lock, "release").await.map(drop)
+        self.ask::<serde::de::IgnoredAny>(&claim.lock, "release").await.map(drop)
     }
 }
 

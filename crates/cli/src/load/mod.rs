@@ -4,6 +4,7 @@
 mod histogram;
 
 mod referee;
+mod tally;
 
 mod door;
 mod grpc;
@@ -12,6 +13,7 @@ mod stream;
 
 mod drive;
 mod files;
+mod patience;
 
 mod plot;
 mod progress;
@@ -36,11 +38,10 @@ use crate::paint::Paint;
 use crate::printing::print;
 use crate::status::{Failure, Status, of_io};
 use door::{Door, Wish};
-use drive::{Client, Plan, Run, Tally};
+use drive::{Client, Plan, Run};
 use files::counters::Counters;
 use files::writer::Writer;
 use files::{Appends, Desk, RECORD_BYTES_MIN, Sharing};
-use histogram::Histogram;
 use progress::Progress;
 use report::{Contended, Files, Report, Sample};
 
@@ -297,18 +298,15 @@ impl Load {
             };
         }
         let (samples, interrupted) = self.observe(&run, begun, stop).await;
-        run.over.cancel();
+        run.end();
         // What happens while the line is worked off is not of this time.
         let (took, holder_changes) = (begun.elapsed(), run.referee.changes());
         let after = self.counters(&builder).await;
         let syncs_per_append =
             after.zip(before).and_then(|(after, before)| after.syncs_per_write_since(before));
         let measured = Measured { took, holder_changes, samples, syncs_per_append };
-        let mut tallies = Vec::new();
         while let Some(ended) = clients.join_next().await {
-            tallies.push(
-                ended.map_err(|error| Failure::new(Status::Broken, format!("a client failed: {error}")))?,
-            );
+            ended.map_err(|error| Failure::new(Status::Broken, format!("a client failed: {error}")))?;
         }
         // Who waits in line over a stream does not see that the server has gone: it may come back.
         let left = timeout(run.plan.grace(), async {
@@ -323,7 +321,7 @@ impl Load {
             (Some(desk), Ok(())) => desk.close(&run).await,
             (None, Ok(())) => Vec::new(),
         };
-        let report = self.report(&run, measured, tallies, &wrong, desk.as_deref());
+        let report = self.report(&run, measured, &wrong, desk.as_deref());
         Ok(Finished { report, violations: run.referee.told(), interrupted })
     }
 
@@ -349,7 +347,7 @@ impl Load {
         let wish = Wish { lock: &lock, owner: &plan.owner, ttl: plan.ttl, wait: Duration::ZERO };
         let look = async {
             let held = door.acquire(wish).await?;
-            door.release(&held).await
+            door.release(&held.claim).await
         };
         timeout(plan.timeout, look).await.unwrap_or_else(|_| Err(self.asking.silence(false)))
     }
@@ -379,7 +377,7 @@ impl Load {
         let every = (self.duration / SAMPLES).max(SAMPLE_EVERY_MIN);
         let mut ticks = interval_at(begun + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let sample = || Sample { after: begun.elapsed(), cycles: run.cycles.load(Ordering::Relaxed) };
+        let sample = || Sample { after: begun.elapsed(), cycles: run.tally.count() };
         let mut samples = vec![Sample { after: Duration::ZERO, cycles: 0 }];
         tokio::pin!(end, stop);
         loop {
@@ -402,17 +400,10 @@ impl Load {
         &self,
         run: &Run,
         measured: Measured,
-        tallies: Vec<Tally>,
         wrong_in_the_end: &[Error],
         desk: Option<&Desk>,
     ) -> Report {
         let Measured { took, holder_changes, samples, syncs_per_append } = measured;
-        let (mut latency, mut wait) = (Histogram::default(), Histogram::default());
-        for tally in &tallies {
-            latency.add(&tally.latency);
-            wait.add(&tally.wait);
-        }
-        let first = tallies.into_iter().filter_map(|tally| tally.first_error).min_by_key(|(at, _)| *at);
         let last = wrong_in_the_end.first().map(|error| format!("at the end: {error}"));
         let (done, timed) = self.work();
         let files =
@@ -422,11 +413,11 @@ impl Load {
             took,
             done,
             timed,
-            latency,
+            latency: run.tally.latency(),
             files: desk.map(files),
-            contended: self.contended.then_some(Contended { holder_changes, wait }),
+            contended: self.contended.then_some(Contended { holder_changes, wait: run.tally.wait() }),
             errors: run.errors.load(Ordering::Relaxed) + wrong_in_the_end.len() as u64,
-            first_error: first.map(|(_, error)| error).or(last),
+            first_error: run.first_error().or(last),
             violations: run.referee.violations(),
             samples,
         }

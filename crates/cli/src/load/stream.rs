@@ -27,8 +27,8 @@ impl Door for Stream {
         self.0.write_file(claim, FileWrite::append(name, data)).await
     }
 
-    async fn release(&mut self, held: &Held) -> Result<(), Error> {
-        self.0.release(&claim(held)).await
+    async fn release(&mut self, claim: &Claim) -> Result<(), Error> {
+        self.0.release(claim).await
     }
 }
 
@@ -48,19 +48,11 @@ pub fn held(grant: Grant) -> Held {
             renew_after_us: us(grant.renew_after),
             stop_after_us: us(grant.stop_after),
         },
-        lock: grant.lock,
-        owner: grant.owner_id,
-        lease_id: grant.lease_id,
-        token: grant.fencing_token,
-    }
-}
-
-/// What shows that a lease is one's own.
-pub fn claim(held: &Held) -> Claim {
-    Claim {
-        lock: held.lock.clone(),
-        owner_id: held.owner.clone(),
-        lease_id: held.lease_id.clone(),
-        fencing_token: held.token,
+        claim: Claim {
+            lock: grant.lock,
+            owner_id: grant.owner_id,
+            lease_id: grant.lease_id,
+            fencing_token: grant.fencing_token,
+        },
     }
 }

@@ -6,6 +6,7 @@ mod ledger;
 mod shelf;
 pub mod writer;
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use leasehold_client::{AcquireOptions, Claim, Client, Error, Lease, Lock, LockOp
 
 use super::door::Door;
 use super::drive::Run;
+use super::patience::Patience;
 pub use ledger::RECORD_BYTES_MIN;
 use ledger::{Answered, Entry, Ledger};
 use shelf::Shelf;
@@ -125,7 +127,7 @@ impl Desk {
     /// Appends a record once. The file is that of the writer, or of all.
     pub async fn append(
         &self,
-        run: &Run,
+        patience: &mut Patience,
         door: &mut impl Door,
         claim: &Claim,
         author: Author,
@@ -134,12 +136,12 @@ impl Desk {
         let ledger = shelf.current();
         let entry = Entry { client: author.client, number: author.number, token: claim.fencing_token };
         let (record, end) = (entry.record(self.record_bytes), ledger.end());
-        match run.answered(door.append(claim, &ledger.name, &record)).await {
+        match patience.answered(pin!(door.append(claim, &ledger.name, &record))).await {
             Ok(written) => {
                 let answered =
                     Answered { offset: written.offset, length: written.length, size: written.size };
                 if let Some(wrong) = ledger.acknowledge(entry, end, answered) {
-                    run.referee.violated(wrong);
+                    patience.run().referee.violated(wrong);
                 }
                 if written.size >= self.file_bytes_max {
                     shelf.turn(&ledger);

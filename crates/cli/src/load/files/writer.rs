@@ -2,13 +2,13 @@
 //! after the other until the time is over. What fails is counted and tried anew after a pause, as another append.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use leasehold_client::{Claim, Error};
 use tokio::time::Instant;
 
 use super::super::door::Door;
-use super::super::drive::{Run, Tally, us};
+use super::super::drive::{Run, us};
+use super::super::patience::Patience;
 use super::{Author, Desk};
 
 /// One writer of a run.
@@ -16,37 +16,36 @@ pub struct Writer<D> {
     door: D,
     client: usize,
     run: Arc<Run>,
+    patience: Patience,
     desk: Arc<Desk>,
-    tally: Tally,
 }
 
 impl<D: Door> Writer<D> {
     pub fn new(door: D, client: usize, run: Arc<Run>, desk: Arc<Desk>) -> Writer<D> {
-        Writer { door, client, run, desk, tally: Tally::default() }
+        let patience = Patience::new(Arc::clone(&run));
+        Writer { door, client, run, patience, desk }
     }
 
     /// Runs until the time is over.
-    pub async fn run(mut self) -> Tally {
+    pub async fn run(mut self) {
         for number in 0.. {
-            if self.run.over.is_cancelled() {
+            if self.run.is_over() {
                 break;
             }
             if let Err(error) = self.append(number).await {
-                self.run.failed(&mut self.tally, &error);
+                self.run.failed(&error);
                 self.run.pause(self.client).await;
             }
         }
-        self.tally
     }
 
     async fn append(&mut self, number: u64) -> Result<(), Error> {
         let claim = self.claim().await?;
         let (run, author) = (Arc::clone(&self.run), Author { client: self.client, number });
         let begun = Instant::now();
-        self.desk.append(&run, &mut self.door, &claim, author).await?;
-        if !run.over.is_cancelled() {
-            self.tally.latency.record(us(begun.elapsed()));
-            run.cycles.fetch_add(1, Ordering::Relaxed);
+        self.desk.append(&mut self.patience, &mut self.door, &claim, author).await?;
+        if !run.is_over() {
+            run.tally.done(self.client, us(begun.elapsed()));
         }
         self.desk.put_away_full(&run, self.client).await
     }
@@ -58,7 +57,7 @@ impl<D: Door> Writer<D> {
         };
         match lease.claim() {
             Err(lost) => {
-                self.run.failed(&mut self.tally, &lost);
+                self.run.failed(&lost);
                 self.desk.take(lease).await
             }
             claim => claim,
