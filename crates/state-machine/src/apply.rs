@@ -172,7 +172,7 @@ impl Machine {
     pub(crate) fn found(&mut self, key: HashKey) {
         self.key = Some(key);
         self.requests = Requests::new(key);
-        self.tombstones = Tombstones::new(key);
+        self.tombstones = Tombstones::new();
         self.owners = Owners::new(key);
         self.space = Space::new(key);
         self.attachments = HashMap::with_hasher(Keyed(key));

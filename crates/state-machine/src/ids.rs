@@ -4,18 +4,25 @@
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
-use core::hash::Hasher;
+use core::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
 
 use crate::invalid::Invalid;
 use crate::limits::ID_TEXT_BYTES_MAX;
-use crate::words::{ClientId, Owner, RequestId};
+use crate::words::{ClientId, Metadata, Owner, RequestId};
 
 /// 128 random bits. Never shown: its `Debug` keeps quiet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Secret(pub [u64; 2]);
+
+impl Hash for Secret {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0[0]);
+        state.write_u64(self.0[1]);
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,19 +53,35 @@ pub enum SessionId {
     Own(LeaseId),
 }
 
+/// The text of an id, where no string is wanted for it.
+#[derive(Clone, Copy)]
+pub struct IdText {
+    bytes: [u8; ID_BYTES_MAX],
+    length: usize,
+}
+
+/// A letter, a slot, a dash and a secret.
+const ID_BYTES_MAX: usize = 1 + 8 + 1 + SECRET_DIGITS;
+const SECRET_DIGITS: usize = 32;
+
 const NOBODY: LeaseId = LeaseId { slot: u32::MAX, secret: Secret([0, 0]) };
 
 impl LeaseId {
     /// The text its holder gets.
     pub fn text(&self) -> String {
-        id_text('l', self.slot, self.secret)
+        self.id_text().as_str().into()
+    }
+
+    /// The same without a string.
+    pub fn id_text(&self) -> IdText {
+        IdText::of(b'l', self.slot, self.secret)
     }
 
     /// Reads a holder's text. What is not of our making is an id that nothing has.
     pub fn parse(text: &str) -> Result<LeaseId, Invalid> {
         check_id_text("lease_id", text)?;
         Ok(match parse_id(text) {
-            Some(('l', id)) => id,
+            Some((b'l', id)) => id,
             _ => NOBODY,
         })
     }
@@ -67,9 +90,14 @@ impl LeaseId {
 impl SessionId {
     /// The text its owner gets.
     pub fn text(&self) -> String {
+        self.id_text().as_str().into()
+    }
+
+    /// The same without a string.
+    pub fn id_text(&self) -> IdText {
         match self {
-            SessionId::Opened { slot, secret } => id_text('s', *slot, *secret),
-            SessionId::Own(id) => id_text('o', id.slot, id.secret),
+            SessionId::Opened { slot, secret } => IdText::of(b's', *slot, *secret),
+            SessionId::Own(id) => IdText::of(b'o', id.slot, id.secret),
         }
     }
 
@@ -77,8 +105,8 @@ impl SessionId {
     pub fn parse(text: &str) -> Result<SessionId, Invalid> {
         check_id_text("session_id", text)?;
         Ok(match parse_id(text) {
-            Some(('s', LeaseId { slot, secret })) => SessionId::Opened { slot, secret },
-            Some(('o', id)) => SessionId::Own(id),
+            Some((b's', LeaseId { slot, secret })) => SessionId::Opened { slot, secret },
+            Some((b'o', id)) => SessionId::Own(id),
             _ => SessionId::Own(NOBODY),
         })
     }
@@ -92,8 +120,42 @@ impl SessionId {
     }
 }
 
-fn id_text(kind: char, slot: u32, secret: Secret) -> String {
-    format!("{kind}{slot:x}-{:016x}{:016x}", secret.0[0], secret.0[1])
+impl IdText {
+    fn of(kind: u8, slot: u32, secret: Secret) -> IdText {
+        let mut text = IdText { bytes: [0; ID_BYTES_MAX], length: 0 };
+        text.put(kind);
+        text.put_digits(u64::from(slot), (u32::BITS - slot.leading_zeros()).div_ceil(4).max(1));
+        text.put(b'-');
+        text.put_digits(secret.0[0], 16);
+        text.put_digits(secret.0[1], 16);
+        text
+    }
+
+    fn put(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    /// The lowest digits of a number, in base 16.
+    fn put_digits(&mut self, number: u64, digits: u32) {
+        for place in (0..digits).rev() {
+            self.put(b"0123456789abcdef"[(number >> (4 * place)) as usize & 15]);
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        let text = core::str::from_utf8(&self.bytes[..self.length]);
+        assert!(text.is_ok(), "ids are ASCII");
+        text.unwrap_or_default()
+    }
+}
+
+/// Keeps quiet, as what is in it does.
+impl fmt::Debug for IdText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 fn check_id_text(field: &'static str, text: &str) -> Result<(), Invalid> {
@@ -106,18 +168,32 @@ fn check_id_text(field: &'static str, text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn parse_id(text: &str) -> Option<(char, LeaseId)> {
-    let kind = text.chars().next()?;
-    let (slot, secret) = text.get(1..)?.split_once('-')?;
-    if secret.len() != 32 || !secret.is_ascii() {
+/// Only the very text that was given out: no upper case, no signs, no leading zeros.
+fn parse_id(text: &str) -> Option<(u8, LeaseId)> {
+    let (kind, rest) = text.as_bytes().split_first()?;
+    let (slot, secret) = rest.split_at_checked(rest.len().checked_sub(1 + SECRET_DIGITS)?)?;
+    let (b"-", secret) = secret.split_at(1) else { return None };
+    if slot.len() > 8 || (slot.len() > 1 && slot[0] == b'0') || slot.is_empty() {
         return None;
     }
-    let high = u64::from_str_radix(&secret[..16], 16).ok()?;
-    let low = u64::from_str_radix(&secret[16..], 16).ok()?;
-    let slot = u32::from_str_radix(slot, 16).ok()?;
-    let id = LeaseId { slot, secret: Secret([high, low]) };
-    // Only the very text that was given out: no upper case, no signs, no leading zeros.
-    (id_text(kind, slot, id.secret) == text).then_some((kind, id))
+    let slot = u32::try_from(read_digits(slot)?).ok()?;
+    let (high, low) = secret.split_at(SECRET_DIGITS / 2);
+    let secret = Secret([read_digits(high)?, read_digits(low)?]);
+    Some((*kind, LeaseId { slot, secret }))
+}
+
+/// A number of at most 16 digits in base 16, in lower case.
+fn read_digits(digits: &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for digit in digits {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        number = number << 4 | u64::from(value);
+    }
+    Some(number)
 }
 
 /// The journal's own random key, so that nobody outside can make two request ids collide.
@@ -183,16 +259,41 @@ impl HashKey {
 
     /// A fingerprint of the parts, each kept apart from the next.
     pub fn payload<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> Payload {
-        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
-        for part in parts {
-            put(&mut hasher, part);
+        let mut payload = self.begin_payload();
+        parts.into_iter().for_each(|part| payload.add(part));
+        payload.finish()
+    }
+
+    /// The same, to be added part by part.
+    pub(crate) fn begin_payload(&self) -> PayloadHasher {
+        PayloadHasher(SipHasher13::new_with_keys(self.0[0], self.0[1]))
+    }
+}
+
+/// A fingerprint in the making.
+pub(crate) struct PayloadHasher(SipHasher13);
+
+impl PayloadHasher {
+    /// One more part, kept apart from the one before.
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        put(&mut self.0, part);
+    }
+
+    /// Keys and values, each a part.
+    pub(crate) fn add_metadata(&mut self, metadata: &Metadata) {
+        for (key, value) in metadata.entries() {
+            self.add(key.as_bytes());
+            self.add(value.as_bytes());
         }
-        Payload(hasher.finish())
+    }
+
+    pub(crate) fn finish(self) -> Payload {
+        Payload(self.0.finish())
     }
 }
 
 fn put(hasher: &mut impl Hasher, part: &[u8]) {
-    hasher.write(&(part.len() as u64).to_le_bytes());
+    hasher.write_u64(part.len() as u64);
     hasher.write(part);
 }
 
@@ -214,6 +315,55 @@ mod tests {
         assert!(LeaseId::parse("").is_err());
         assert!(LeaseId::parse(&"x".repeat(65)).is_err());
     }
+
+    #[test]
+    fn ids_are_written_in_full() {
+        for (slot, digits) in [(0, "0"), (0xa, "a"), (0x1f0, "1f0"), (u32::MAX, "ffffffff")] {
+            let id = LeaseId { slot, secret: Secret([0x12, 0xdead_beef_0000_0001]) };
+            let text = format!("l{digits}-0000000000000012deadbeef00000001");
+            assert_eq!(id.text(), text);
+            assert_eq!(LeaseId::parse(&text).unwrap(), id);
+            assert_eq!(SessionId::Own(id).text(), text.replacen('l', "o", 1));
+            for (at, byte) in text.bytes().enumerate().skip(1) {
+                for wrong in [byte.to_ascii_uppercase(), b'g', b'+', b' ', b'/', b':', b'`'] {
+                    let mut changed = text.clone().into_bytes();
+                    changed[at] = wrong;
+                    let changed = String::from_utf8(changed).unwrap();
+                    if changed != text {
+                        assert_eq!(LeaseId::parse(&changed).unwrap(), NOBODY, "{changed}");
+                    }
+                }
+            }
+            for changed in [format!("{text}0"), text.replacen('l', "l0", 1), text.replacen('-', "0-", 1)] {
+                let read = LeaseId::parse(&changed).unwrap();
+                assert!(read == NOBODY || read.text() == changed, "{changed}");
+            }
+        }
+        for text in ["l-00000000000000120000000000000001", "-", "l0-", "ß0-00000000000000120000000000000001"]
+        {
+            assert_eq!(LeaseId::parse(text).unwrap(), NOBODY);
+        }
+    }
+
+    /// Journals hold such values: a server of another version must come to the same.
+    #[test]
+    fn hashes_never_change() {
+        let key = HashKey([0x0123_4567_89ab_cdef, 42]);
+        let parts: [&[u8]; 5] = [b"acquire", b"", b"12345678", b"a longer part of odd length", &[255; 17]];
+        assert_eq!(key.payload(parts), Payload(PINNED_PAYLOAD));
+        let mut metadata = key.begin_payload();
+        let map = [("a".into(), "b".into()), ("c".into(), String::new())].into();
+        metadata.add_metadata(&Metadata::new(map).unwrap());
+        assert_eq!(metadata.finish(), key.payload([&b"a"[..], b"b", b"c", b""]));
+        let client = ClientId::parse("0190d9b2-client").unwrap();
+        assert_eq!(key.client(&client), ClientKey(PINNED_CLIENT));
+        let name = key.request(&Owner::parse("w1").unwrap(), &RequestId::parse("r-1").unwrap());
+        assert_eq!(name, RequestName::Chosen(RequestKey(PINNED_REQUEST)));
+    }
+
+    const PINNED_PAYLOAD: u64 = 0x83b7_0fe2_6809_5ee9;
+    const PINNED_CLIENT: [u64; 2] = [0x64af_cb15_7c7b_f201, 0xa3f0_c70d_8b2f_73ce];
+    const PINNED_REQUEST: [u64; 2] = [0xc97c_a357_1f7e_c185, 0x3bcf_33b9_801f_8d79];
 
     #[test]
     fn owner_and_id_are_kept_apart() {

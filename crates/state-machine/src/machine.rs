@@ -162,7 +162,7 @@ impl Machine {
             sessions: Slab::new(),
             waiters: BTreeMap::new(),
             requests: Requests::new(key),
-            tombstones: Tombstones::new(key),
+            tombstones: Tombstones::new(),
             files: Files::new(),
             space: Space::new(key),
             owners: Owners::new(key),

@@ -1,6 +1,7 @@
 //! Owners, each kept once: a worker with a thousand leases has one name, and each of the leases its number.
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use crate::ids::HashKey;
 use crate::keyed::Keyed;
@@ -31,16 +32,20 @@ impl Owners {
 
     /// An owner's number, used once more.
     pub(crate) fn intern(&mut self, owner: &Owner) -> OwnerNumber {
-        if let Some(number) = self.numbers.get(owner) {
-            if let Some(named) = self.names.get_mut(*number) {
-                named.uses += 1;
+        match self.numbers.entry(owner.clone()) {
+            Entry::Occupied(known) => {
+                let number = *known.get();
+                if let Some(named) = self.names.get_mut(number) {
+                    named.uses += 1;
+                }
+                OwnerNumber(number)
             }
-            return OwnerNumber(*number);
+            Entry::Vacant(place) => {
+                let number = self.names.vacant();
+                self.names.insert(number, Named { owner: owner.clone(), uses: 1 });
+                OwnerNumber(*place.insert(number))
+            }
         }
-        let number = self.names.vacant();
-        self.names.insert(number, Named { owner: owner.clone(), uses: 1 });
-        self.numbers.insert(owner.clone(), number);
-        OwnerNumber(number)
     }
 
     /// The one copy of an owner's name.

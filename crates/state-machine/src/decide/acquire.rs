@@ -1,19 +1,17 @@
 //! Acquire: an attempt at once, or a place in line.
 
-use alloc::vec::Vec;
-
 use leasehold_planted::{Bug, planted};
 
 use crate::answer::Refusal;
 use crate::command::{Acquire, Request};
 use crate::event::{Ask, Event, RequestMark, Under};
-use crate::ids::{RequestName, SessionId};
+use crate::ids::{IdText, PayloadHasher, RequestName, SessionId};
 use crate::invalid::Invalid;
 use crate::lease::Lease;
 use crate::limits::NUMBER_END;
 use crate::machine::{Machine, Output};
 use crate::requests::{Fate, Known};
-use crate::words::{Metadata, Owner, RequestId, Wait};
+use crate::words::{Owner, RequestId, Wait};
 
 use super::Judged;
 use super::rule::Ruling;
@@ -21,7 +19,7 @@ use super::rule::Ruling;
 impl Machine {
     pub(crate) fn acquire(&mut self, request: &Request, wanted: &Acquire, out: &mut Output) -> Judged {
         let request_id = wanted.request_id.as_ref().filter(|_| !planted(Bug::RequestIdsIgnored));
-        let mark = request_id.map(|id| self.mark(&wanted.owner, id, &acquire_parts(wanted)));
+        let mark = request_id.map(|id| self.mark(&wanted.owner, id, |payload| add_acquire(payload, wanted)));
         if let Some(mark) = mark
             && let Some(judged) = self.repeated_acquire(request, wanted, &mark, out)
         {
@@ -154,9 +152,16 @@ impl Machine {
     }
 
     /// A request id with what is asked under it.
-    pub(crate) fn mark(&self, owner: &Owner, id: &RequestId, parts: &[Vec<u8>]) -> RequestMark {
+    pub(crate) fn mark(
+        &self,
+        owner: &Owner,
+        id: &RequestId,
+        add: impl FnOnce(&mut PayloadHasher),
+    ) -> RequestMark {
         let key = self.hash_key();
-        RequestMark { name: key.request(owner, id), payload: key.payload(parts.iter().map(Vec::as_slice)) }
+        let mut payload = key.begin_payload();
+        add(&mut payload);
+        RequestMark { name: key.request(owner, id), payload: payload.finish() }
     }
 }
 
@@ -172,21 +177,13 @@ pub(crate) fn other_payload() -> Refusal {
 }
 
 /// Everything but the wait.
-fn acquire_parts(wanted: &Acquire) -> Vec<Vec<u8>> {
-    let session = wanted.session.as_ref().map(SessionId::text).unwrap_or_default();
-    let ttl_ms = wanted.ttl.map_or(0, |ttl| ttl.ms());
-    let mut parts: Vec<Vec<u8>> = Vec::from([
-        b"acquire".to_vec(),
-        wanted.owner.text().into(),
-        wanted.resource.text().into(),
-        wanted.mode.text().into(),
-        ttl_ms.to_le_bytes().to_vec(),
-        session.into_bytes(),
-    ]);
-    parts.extend(metadata_parts(&wanted.metadata));
-    parts
-}
-
-pub(crate) fn metadata_parts(metadata: &Metadata) -> impl Iterator<Item = Vec<u8>> {
-    metadata.entries().flat_map(|(key, value)| [key.into(), value.into()])
+fn add_acquire(payload: &mut PayloadHasher, wanted: &Acquire) {
+    let session = wanted.session.as_ref().map(SessionId::id_text);
+    payload.add(b"acquire");
+    payload.add(wanted.owner.text().as_bytes());
+    payload.add(wanted.resource.text().as_bytes());
+    payload.add(wanted.mode.text().as_bytes());
+    payload.add(&wanted.ttl.map_or(0, |ttl| ttl.ms()).to_le_bytes());
+    payload.add(session.as_ref().map_or("", IdText::as_str).as_bytes());
+    payload.add_metadata(&wanted.metadata);
 }

@@ -1,7 +1,5 @@
 //! Break: an operator takes a resource from its holders, at their deadline or, with force, at once.
 
-use alloc::vec::Vec;
-
 use crate::answer::{Answer, Refusal};
 use crate::command::Break;
 use crate::event::{Event, RequestMark};
@@ -98,14 +96,13 @@ impl Machine {
     fn break_mark(&self, wanted: &Break) -> Option<RequestMark> {
         let id = wanted.request_id.as_ref()?;
         let key = self.hash_key();
-        let parts: [Vec<u8>; 5] = [
-            b"break".to_vec(),
-            wanted.resource.text().into(),
-            wanted.reason.text().into(),
-            [u8::from(wanted.force)].into(),
-            wanted.token.unwrap_or(0).to_le_bytes().into(),
-        ];
-        let payload = key.payload(parts.iter().map(Vec::as_slice));
+        let payload = key.payload([
+            b"break",
+            wanted.resource.text().as_bytes(),
+            wanted.reason.text().as_bytes(),
+            &[u8::from(wanted.force)],
+            &wanted.token.unwrap_or(0).to_le_bytes(),
+        ]);
         Some(RequestMark { name: key.ownerless_request(id), payload })
     }
 }

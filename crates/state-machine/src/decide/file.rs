@@ -11,6 +11,7 @@ use crate::command::{Attachment, Proof, Request, WriteFile};
 use crate::event::{Event, LeaseName, RequestMark, Seq};
 use crate::file::{FileName, Offset};
 use crate::files::{File, Misplaced};
+use crate::ids::PayloadHasher;
 use crate::invalid::Invalid;
 use crate::limits::{FILE_INODE_END, PAGE_ROWS_MAX};
 use crate::machine::{Machine, Output};
@@ -37,7 +38,7 @@ impl Machine {
     pub(crate) fn write_file(&mut self, request: &Request, wanted: &WriteFile, out: &mut Output) -> Judged {
         let WriteFile { name, proof, .. } = wanted;
         let request_id = wanted.request_id.as_ref().filter(|_| !planted(Bug::WriteIdsIgnored));
-        let mark = request_id.map(|id| self.mark(&proof.owner, id, &write_parts(wanted)));
+        let mark = request_id.map(|id| self.mark(&proof.owner, id, |payload| add_write(payload, wanted)));
         if let Some(judged) = mark.and_then(|mark| self.repeated_change(request, name, &mark, out)) {
             return judged;
         }
@@ -84,8 +85,13 @@ impl Machine {
         request_id: Option<&RequestId>,
         out: &mut Output,
     ) -> Judged {
-        let parts = || [b"delete".to_vec(), proof.owner.text().into(), name.text().into()];
-        let mark = request_id.map(|id| self.mark(&proof.owner, id, &parts()));
+        let mark = request_id.map(|id| {
+            self.mark(&proof.owner, id, |payload| {
+                payload.add(b"delete");
+                payload.add(proof.owner.text().as_bytes());
+                payload.add(name.text().as_bytes());
+            })
+        });
         if let Some(judged) = mark.and_then(|mark| self.repeated_change(request, name, &mark, out)) {
             return judged;
         }
@@ -264,11 +270,14 @@ fn file_view(name: &FileName, file: &File) -> FileView {
 }
 
 /// File, offset and bytes; and whose request it is.
-fn write_parts(wanted: &WriteFile) -> [Vec<u8>; 5] {
-    let offset = match wanted.offset {
-        Offset::End => Vec::new(),
-        Offset::At(offset) => offset.to_le_bytes().to_vec(),
-    };
-    let digest = wanted.digest().iter().flat_map(|word| word.to_le_bytes()).collect();
-    [b"write".to_vec(), wanted.proof.owner.text().into(), wanted.name.text().into(), offset, digest]
+fn add_write(payload: &mut PayloadHasher, wanted: &WriteFile) {
+    payload.add(b"write");
+    payload.add(wanted.proof.owner.text().as_bytes());
+    payload.add(wanted.name.text().as_bytes());
+    match wanted.offset {
+        Offset::End => payload.add(b""),
+        Offset::At(offset) => payload.add(&offset.to_le_bytes()),
+    }
+    let digest: Vec<u8> = wanted.digest().iter().flat_map(|word| word.to_le_bytes()).collect();
+    payload.add(&digest);
 }

@@ -1,7 +1,5 @@
 //! Opened sessions: open, keep alive, close; and what an acquire needs of one.
 
-use alloc::vec::Vec;
-
 use crate::answer::{Answer, Outcome, Refusal, Reply};
 use crate::apply::session_check;
 use crate::command::{Attachment, Request};
@@ -15,7 +13,7 @@ use crate::timers::Due;
 use crate::words::{Metadata, Owner, RequestId, Ttl};
 
 use super::Judged;
-use super::acquire::{metadata_parts, other_payload};
+use super::acquire::other_payload;
 
 const UNKNOWN: Refusal = Refusal::NotFound("no such session, or long forgotten");
 
@@ -30,10 +28,12 @@ impl Machine {
         out: &mut Output,
     ) -> Judged {
         let mark = request_id.map(|id| {
-            let mut parts: Vec<Vec<u8>> =
-                Vec::from([b"session".to_vec(), owner.text().into(), ttl.ms().to_le_bytes().into()]);
-            parts.extend(metadata_parts(metadata));
-            self.mark(owner, id, &parts)
+            self.mark(owner, id, |payload| {
+                payload.add(b"session");
+                payload.add(owner.text().as_bytes());
+                payload.add(&ttl.ms().to_le_bytes());
+                payload.add_metadata(metadata);
+            })
         });
         if let Some(mark) = mark {
             match self.known(&mark) {
