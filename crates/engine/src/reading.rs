@@ -49,7 +49,7 @@ impl Handle {
     /// Looks at a file, to read it. Every write that was acknowledged before is in what can be read.
     pub async fn open_file(&self, name: FileName) -> Result<OpenFile, Refusal> {
         match self.ask(Command::StatFile { name }).await? {
-            Answer::File(view) => Ok(OpenFile { view, files: self.shared.files.clone() }),
+            Answer::File(view) => Ok(OpenFile { view: *view, files: self.shared.files.clone() }),
             _ => Err(STOPPING),
         }
     }

@@ -38,7 +38,7 @@ fn launch_in_memory(options: DriverOptions) -> Handle {
 
 fn lease(outcome: Outcome) -> LeaseView {
     match outcome {
-        Ok(Answer::Lease(lease)) => lease,
+        Ok(Answer::Lease(lease)) => *lease,
         other => panic!("not a lease: {other:?}"),
     }
 }

@@ -12,7 +12,7 @@ const FIRST: u64 = FILE_INODE_FIRST;
 
 fn file(server: &Server, to: leasehold_state_machine::command::Attachment) -> FileView {
     match server.answer(to) {
-        Some(Ok(Answer::File(view))) => view.clone(),
+        Some(Ok(Answer::File(view))) => (**view).clone(),
         other => panic!("not a file: {other:?}"),
     }
 }

@@ -58,7 +58,7 @@ fn launch_in(directory: &Path) -> (Handle, FilesRecovered) {
 
 fn lease(outcome: Outcome) -> LeaseView {
     match outcome {
-        Ok(Answer::Lease(lease)) => lease,
+        Ok(Answer::Lease(lease)) => *lease,
         other => panic!("not a lease: {other:?}"),
     }
 }

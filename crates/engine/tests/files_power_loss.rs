@@ -377,7 +377,7 @@ impl World {
         for reply in process.engine.released().replies {
             match process.asked.remove(&reply.to).expect("somebody asked") {
                 None => match reply.outcome {
-                    Ok(Answer::Lease(lease)) => self.lease = Some(lease),
+                    Ok(Answer::Lease(lease)) => self.lease = Some(*lease),
                     other => panic!("{other:?}"),
                 },
                 Some(asked) => {

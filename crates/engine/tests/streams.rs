@@ -61,7 +61,7 @@ async fn outcome(stream: &mut Stream, wanted: u64) -> Outcome {
 
 fn lease(outcome: Outcome) -> LeaseView {
     match outcome {
-        Ok(Answer::Lease(lease)) => lease,
+        Ok(Answer::Lease(lease)) => *lease,
         other => panic!("not a lease: {other:?}"),
     }
 }

@@ -57,7 +57,7 @@ fn look(asked: &mut (impl Future<Output = Outcome> + Unpin)) -> Poll<Outcome> {
 
 fn lease(outcome: Poll<Outcome>) -> LeaseView {
     match outcome {
-        Poll::Ready(Ok(Answer::Lease(lease))) => lease,
+        Poll::Ready(Ok(Answer::Lease(lease))) => *lease,
         other => panic!("not a lease: {other:?}"),
     }
 }

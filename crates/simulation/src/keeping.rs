@@ -171,10 +171,10 @@ impl Client {
         }
         match outcome {
             Ok(Answer::Lease(view)) => {
-                self.confirmed(world, network, number, sent_us, Terms::from(&view));
+                self.confirmed(world, network, number, sent_us, Terms::from(&*view));
             }
             Ok(Answer::Session(view)) => {
-                self.confirmed(world, network, number, sent_us, Terms::from(&view));
+                self.confirmed(world, network, number, sent_us, Terms::from(&*view));
             }
             Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => {}
             _ => self.forget_task(world, number),

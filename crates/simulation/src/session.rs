@@ -101,7 +101,7 @@ impl Client {
                     if world.healing { 1_000_000 } else { world.random.between(500_000, 40_000_000) };
                 let last_us = workload::lasting_us(world, last_us);
                 self.wake_after(world, last_us, Alarm::EndSession { round: number });
-                self.heard_from(world, network, sent_us, Terms::from(&view));
+                self.heard_from(world, network, sent_us, Terms::from(&*view));
             }
             _ => self.session = None,
         }
@@ -180,10 +180,10 @@ impl Client {
                     if self.has_ended(token) {
                         self.forget_task(world, number);
                     } else {
-                        self.confirmed(world, network, number, sent_us, Terms::from(&view));
+                        self.confirmed(world, network, number, sent_us, Terms::from(&*view));
                     }
                 }
-                self.heard_from(world, network, sent_us, Terms::from(&view));
+                self.heard_from(world, network, sent_us, Terms::from(&*view));
             }
             Err(Refusal::Busy { .. } | Refusal::Unavailable { .. }) => {}
             _ => {

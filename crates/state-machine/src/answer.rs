@@ -1,5 +1,6 @@
 //! What is told. Answers and refusals in the domain's words; they become status codes in one table at the edge.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -29,11 +30,11 @@ pub struct Reply {
 /// An answer or a refusal.
 pub type Outcome = Result<Answer, Refusal>;
 
-/// What is told to somebody whose request was carried out.
+/// What is told to somebody whose request was carried out. It passes through many hands, so what is large is boxed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To an acquire or a renewal.
-    Lease(LeaseView),
+    Lease(Box<LeaseView>),
     /// To a release.
     Released {
         /// What was left of the lease, when this was what ended it.
@@ -47,7 +48,7 @@ pub enum Answer {
         expires_in_ms: u64,
     },
     /// To a get.
-    Snapshot(Snapshot),
+    Snapshot(Box<Snapshot>),
     /// To a list.
     Locks {
         /// In order of their text.
@@ -63,7 +64,7 @@ pub enum Answer {
         free_in_ms: u64,
     },
     /// To the opening of a session or a keep-alive.
-    Session(SessionView),
+    Session(Box<SessionView>),
     /// To the close of a session.
     Closed,
     /// To a list of sessions.
@@ -80,7 +81,7 @@ pub enum Answer {
     /// To the deletion of a file.
     Deleted,
     /// To a question about a file.
-    File(FileView),
+    File(Box<FileView>),
     /// To a list of files.
     Files {
         /// In order of their names.

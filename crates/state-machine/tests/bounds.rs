@@ -53,7 +53,7 @@ impl Bench {
 
     fn granted(&mut self, lock: &str, ttl_ms: u64, id: Option<RequestId>) -> LeaseView {
         match self.ask(acquire(lock, ttl_ms, 0, id)) {
-            Ok(Answer::Lease(lease)) => lease,
+            Ok(Answer::Lease(lease)) => *lease,
             other => panic!("{other:?}"),
         }
     }

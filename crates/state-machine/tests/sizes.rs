@@ -141,7 +141,7 @@ fn under(session: SessionId, lock: &str) -> Command {
 
 fn lease(outcome: &Outcome) -> LeaseView {
     match outcome {
-        Ok(Answer::Lease(view)) => view.clone(),
+        Ok(Answer::Lease(view)) => (**view).clone(),
         other => panic!("expected a grant, not {other:?}"),
     }
 }

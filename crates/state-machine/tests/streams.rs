@@ -60,7 +60,7 @@ impl Bench {
 
     fn granted(&mut self, number: u64, lock: &str) -> LeaseView {
         match self.acquire(number, lock, 0) {
-            Ok(Answer::Lease(lease)) => lease,
+            Ok(Answer::Lease(lease)) => *lease,
             other => panic!("{other:?}"),
         }
     }

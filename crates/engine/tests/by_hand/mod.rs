@@ -202,7 +202,7 @@ impl Server {
 
     pub fn lease(&self, to: Attachment) -> LeaseView {
         match self.answer(to) {
-            Some(Ok(Answer::Lease(lease))) => lease.clone(),
+            Some(Ok(Answer::Lease(lease))) => (**lease).clone(),
             other => panic!("not a lease: {other:?}"),
         }
     }

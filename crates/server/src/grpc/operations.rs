@@ -334,12 +334,12 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
 
 fn told(answer: Answer) -> Told {
     match answer {
-        Answer::Lease(view) => Told::Lease(Box::new(shapes::lease_of(view))),
+        Answer::Lease(view) => Told::Lease(Box::new(shapes::lease_of(&view))),
         Answer::Released { .. } => Told::Released(shapes::released(answer)),
         Answer::Cancelled(_) => Told::Cancelled(shapes::cancelled(answer)),
         Answer::Valid { .. } => Told::Verified(shapes::verified(answer)),
-        Answer::Snapshot(snapshot) => Told::Snapshot(Box::new(shapes::snapshot_of(snapshot))),
-        Answer::Session(view) => Told::Session(Box::new(shapes::session_of(view))),
+        Answer::Snapshot(snapshot) => Told::Snapshot(Box::new(shapes::snapshot_of(*snapshot))),
+        Answer::Session(view) => Told::Session(Box::new(shapes::session_of(&view))),
         Answer::Closed => Told::Closed(shapes::closed(answer)),
         Answer::Locks { .. }
         | Answer::Broke { .. }

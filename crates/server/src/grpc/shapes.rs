@@ -23,7 +23,7 @@ pub(super) use only;
 
 /// The answer to an acquire or a renewal.
 pub fn lease(answer: Answer) -> v1::Lease {
-    only!(answer, Answer::Lease(view) => lease_of(view))
+    only!(answer, Answer::Lease(view) => lease_of(&view))
 }
 
 /// The answer to a release.
@@ -43,7 +43,7 @@ pub fn verified(answer: Answer) -> v1::VerifyResponse {
 
 /// The answer to a get.
 pub fn snapshot(answer: Answer) -> v1::Snapshot {
-    only!(answer, Answer::Snapshot(snapshot) => snapshot_of(snapshot))
+    only!(answer, Answer::Snapshot(snapshot) => snapshot_of(*snapshot))
 }
 
 /// The answer to a list.
@@ -64,7 +64,7 @@ pub fn broke(answer: Answer) -> v1::BreakResponse {
 
 /// The answer to the opening of a session or a heartbeat.
 pub fn session(answer: Answer) -> v1::Session {
-    only!(answer, Answer::Session(view) => session_of(view))
+    only!(answer, Answer::Session(view) => session_of(&view))
 }
 
 /// The answer to the close of a session.
@@ -81,7 +81,7 @@ pub fn sessions(answer: Answer) -> v1::ListSessionsResponse {
 }
 
 /// A lease as its holder sees it.
-pub fn lease_of(view: LeaseView) -> v1::Lease {
+pub fn lease_of(view: &LeaseView) -> v1::Lease {
     v1::Lease {
         lock: view.resource.text().into(),
         owner_id: view.owner.text().into(),
@@ -115,7 +115,7 @@ pub fn snapshot_of(snapshot: Snapshot) -> v1::Snapshot {
 }
 
 /// A session as its owner sees it.
-pub fn session_of(view: SessionView) -> v1::Session {
+pub fn session_of(view: &SessionView) -> v1::Session {
     v1::Session {
         session_id: view.session.text(),
         owner_id: view.owner.text().into(),

@@ -13,17 +13,17 @@ use crate::rfc3339::Timestamp;
 /// The body of an answer.
 pub fn render(answer: &Answer) -> Vec<u8> {
     match answer {
-        Answer::Lease(view) => to_json(&LeaseJson::from(view)),
+        Answer::Lease(view) => to_json(&LeaseJson::from(&**view)),
         Answer::Released { .. } => to_json(&ReleasedJson { released: true }),
         Answer::Cancelled(found) => to_json(&CancelledJson { cancelled: found.text() }),
         Answer::Valid { expires_in_ms } => to_json(&ValidJson { valid: true, expires_in_ms: *expires_in_ms }),
-        Answer::Snapshot(snapshot) => to_json(&SnapshotJson::from(snapshot)),
+        Answer::Snapshot(snapshot) => to_json(&SnapshotJson::from(&**snapshot)),
         Answer::Locks { locks, next_cursor } => to_json(&LocksJson {
             locks: locks.iter().map(SnapshotJson::from).collect(),
             next_cursor: next_cursor.as_deref(),
         }),
         Answer::Broke { tokens, free_in_ms } => to_json(&BrokeJson { tokens, free_in_ms: *free_in_ms }),
-        Answer::Session(view) => to_json(&SessionJson::from(view)),
+        Answer::Session(view) => to_json(&SessionJson::from(&**view)),
         Answer::Closed => to_json(&ClosedJson { closed: true }),
         Answer::Sessions { sessions, next_cursor, seq: _ } => to_json(&SessionsJson {
             sessions: sessions.iter().map(SessionRowJson::from).collect(),
@@ -33,7 +33,7 @@ pub fn render(answer: &Answer) -> Vec<u8> {
             to_json(&WroteJson { offset: *offset, length: *length, size: *size })
         }
         Answer::Deleted => to_json(&DeletedJson { deleted: true }),
-        Answer::File(view) => to_json(&FileJson::from(view)),
+        Answer::File(view) => to_json(&FileJson::from(&**view)),
         Answer::Files { files, next_cursor } => to_json(&FilesJson {
             files: files.iter().map(FileJson::from).collect(),
             next_cursor: next_cursor.as_deref(),

@@ -92,7 +92,7 @@ impl Files {
         match reply.outcome {
             Ok(Answer::File(view)) => {
                 let after_us = world.file_random.below(20_000);
-                world.after(after_us, Happening::FileRead { life, view: Box::new(view.clone()) });
+                world.after(after_us, Happening::FileRead { life, view: view.clone() });
             }
             Ok(Answer::Wrote(written)) => {
                 let found = world.watch.changed(reply);

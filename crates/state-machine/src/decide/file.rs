@@ -117,7 +117,7 @@ impl Machine {
             None => NO_SUCH_FILE.into(),
             Some(file) => {
                 let (view, changed) = (file_view(name, file), file.changed);
-                self.tell_applied(to, Answer::File(view), changed, out)
+                self.tell_applied(to, Answer::File(view.into()), changed, out)
             }
         }
     }

@@ -44,7 +44,7 @@ impl Machine {
         // The answer speaks of this lease only, so it waits for what last changed it and not for others' changes.
         let after = self.spoken_of(slot);
         if let Some(lease) = self.lease_view(slot, request.arrived_raw_us, after) {
-            let outcome = Ok(Answer::Lease(lease));
+            let outcome = Ok(Answer::Lease(lease.into()));
             let to = request.attachment;
             out.replies.push(Reply { to, outcome, after, promises_time: true, applied: None });
         }

@@ -36,7 +36,7 @@ impl Machine {
     /// Tells an attempt of the lease it got.
     pub(crate) fn tell_lease(&mut self, to: Attachment, slot: u32, arrived_raw_us: u64, out: &mut Output) {
         if let Some(lease) = self.lease_view(slot, arrived_raw_us, self.seq) {
-            let outcome = Ok(Answer::Lease(lease));
+            let outcome = Ok(Answer::Lease(lease.into()));
             let after = self.seq;
             out.replies.push(Reply { to, outcome, after, promises_time: true, applied: None });
         }

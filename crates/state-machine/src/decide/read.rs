@@ -28,7 +28,7 @@ impl Machine {
         if !self.space.is_known(resource) {
             return Err(Refusal::NotFound("no file of ours has this inode number"));
         }
-        Ok(Answer::Snapshot(self.snapshot(resource)))
+        Ok(Answer::Snapshot(self.snapshot(resource).into()))
     }
 
     pub(crate) fn list(&self, page: &List) -> Outcome {

@@ -102,7 +102,7 @@ impl Machine {
                 self.prolong(slot);
                 if let Some(view) = self.own_session_view(slot, request.arrived_raw_us) {
                     let after = view.seq;
-                    tell(request.attachment, Answer::Session(view), after, out);
+                    tell(request.attachment, Answer::Session(view.into()), after, out);
                 }
                 Judged::Done
             }
@@ -227,7 +227,7 @@ impl Machine {
 
     fn tell_session(&mut self, request: &Request, slot: u32, after: u64, out: &mut Output) -> Judged {
         if let Some(view) = self.session_view(slot, request.arrived_raw_us, after) {
-            tell(request.attachment, Answer::Session(view), after, out);
+            tell(request.attachment, Answer::Session(view.into()), after, out);
         }
         Judged::Done
     }

@@ -342,7 +342,7 @@ impl Stage {
             let own = caller == Some(reply.to);
             match &reply.outcome {
                 Ok(Answer::Lease(view)) => {
-                    self.leases.insert(name.clone(), view.clone());
+                    self.leases.insert(name.clone(), (**view).clone());
                 }
                 Ok(Answer::Session(view)) => {
                     let label = step.word(0)?.to_string();

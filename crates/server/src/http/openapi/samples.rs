@@ -94,7 +94,11 @@ impl Words {
             one("Released", &Answer::Released { remaining_ms: None }),
             one("Cancelled", &Answer::Cancelled(CancelFound::Waiting)),
             one("Valid", &Answer::Valid { expires_in_ms: 29_000 }),
-            both("Snapshot", &Answer::Snapshot(self.snapshot(false)), &Answer::Snapshot(self.snapshot(true))),
+            both(
+                "Snapshot",
+                &Answer::Snapshot(self.snapshot(false).into()),
+                &Answer::Snapshot(self.snapshot(true).into()),
+            ),
             within("Holder", &locks, &lock, "/locks/0/holders/0"),
             within("Waiter", &locks, &locks, "/locks/0/waiters/0"),
             both("Locks", &locks, &lock),
@@ -117,7 +121,7 @@ impl Words {
 
     fn lease(&self) -> Answer {
         let lease = LeaseId { slot: 0, secret: Secret([0x7b1f_c0de_51ab_3a90, 0x2c64_e0d1_98f7_6b35]) };
-        Answer::Lease(LeaseView {
+        Answer::Lease(Box::new(LeaseView {
             resource: self.lock.clone(),
             owner: self.holder.clone(),
             session: SessionId::Own(lease),
@@ -134,7 +138,7 @@ impl Words {
             seq: SEQ,
             metadata: self.metadata.clone(),
             repeatable: true,
-        })
+        }))
     }
 
     fn holder(&self, broken: bool) -> HolderView {
@@ -181,7 +185,7 @@ impl Words {
     }
 
     fn session(&self) -> Answer {
-        Answer::Session(SessionView {
+        Answer::Session(Box::new(SessionView {
             session: SessionId::Opened {
                 slot: 0,
                 secret: Secret([0x90c1_77e4_0b6d_12fa, 0x5d3e_8a27_4416_c9b8]),
@@ -199,7 +203,7 @@ impl Words {
             }],
             seq: SEQ + 1,
             metadata: self.metadata.clone(),
-        })
+        }))
     }
 
     fn sessions(&self, least: bool) -> Answer {
