@@ -2,7 +2,6 @@
 //! trailers. Bounds what comes in, in size and in time; knows nothing of what is said.
 
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use futures_util::{Stream, TryStreamExt};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use leasehold_state_machine::invalid::Invalid;
-use prost::Message;
+use prost::{DecodeError, Message};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
@@ -25,7 +24,7 @@ use crate::wire::problem::Denial;
 pub type GrpcReply = hyper::Response<tonic::body::Body>;
 
 /// Whether the message is compressed, and its length.
-const HEAD_BYTES: usize = 5;
+pub const HEAD_BYTES: usize = 5;
 
 /// Reads the only message of a body that has been taken in whole.
 pub fn only_message<M: Message + Default>(mut body: Bytes) -> Result<M, Denial> {
@@ -68,11 +67,16 @@ fn reply(body: impl Body<Data = Bytes, Error = Status> + Send + 'static) -> Grpc
     reply
 }
 
-fn put(message: &impl Message, into: &mut BytesMut) {
-    let length = u32::try_from(message.encoded_len());
+/// Puts what stands before a message of this length.
+pub fn put_head(length: usize, into: &mut BytesMut) {
+    let length = u32::try_from(length);
     assert!(length.is_ok(), "answers are far below 4 GiB");
     into.put_u8(0);
     into.put_u32(length.unwrap_or_default());
+}
+
+fn put(message: &impl Message, into: &mut BytesMut) {
+    put_head(message.encoded_len(), into);
     let written = message.encode(into);
     assert!(written.is_ok(), "a growing buffer takes every message");
 }
@@ -87,8 +91,14 @@ fn head(bytes: &[u8]) -> Result<Option<usize>, Denial> {
     Ok(Some(u32::from_be_bytes(length) as usize))
 }
 
-fn decode<M: Message + Default>(bytes: impl Buf) -> Result<M, Denial> {
-    M::decode(bytes).map_err(|error| malformed(format!("this is not the message that belongs here: {error}")))
+/// Reads a message.
+pub fn decode<M: Message + Default>(bytes: impl Buf) -> Result<M, Denial> {
+    M::decode(bytes).map_err(unreadable)
+}
+
+/// A message that is not what belongs here.
+pub fn unreadable(error: DecodeError) -> Denial {
+    malformed(format!("this is not the message that belongs here: {error}"))
 }
 
 fn malformed(problem: impl Into<std::borrow::Cow<'static, str>>) -> Denial {
@@ -102,8 +112,8 @@ fn trailers(status: &Status) -> HeaderMap {
     trailers
 }
 
-/// The messages of a body, as they arrive.
-pub struct Inbound<M> {
+/// The messages of a body, as they arrive, each as its bytes.
+pub struct Inbound {
     body: Incoming,
     buffer: BytesMut,
     bytes_max: usize,
@@ -113,10 +123,9 @@ pub struct Inbound<M> {
     unfinished: Unfinished,
     /// The room of a long message that has come in part.
     room: Option<OwnedSemaphorePermit>,
-    message: PhantomData<fn() -> M>,
 }
 
-impl<M: Message + Default> Inbound<M> {
+impl Inbound {
     /// Reads messages of at most `bytes_max` bytes, each within some time from its first byte.
     pub fn new(body: Incoming, bytes_max: usize, within: Duration, unfinished: &Unfinished) -> Self {
         Inbound {
@@ -127,11 +136,10 @@ impl<M: Message + Default> Inbound<M> {
             patience: None,
             unfinished: unfinished.clone(),
             room: None,
-            message: PhantomData,
         }
     }
 
-    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<M, Denial>>> {
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Denial>>> {
         loop {
             match self.take() {
                 Ok(None) => {}
@@ -159,7 +167,7 @@ impl<M: Message + Default> Inbound<M> {
     }
 
     /// Takes a whole message out of the buffer, if there is one.
-    fn take(&mut self) -> Result<Option<M>, Denial> {
+    fn take(&mut self) -> Result<Option<Bytes>, Denial> {
         let Some(length) = head(&self.buffer)? else { return Ok(None) };
         if length > self.bytes_max {
             return Err(Denial::BodyTooLarge { bytes_max: self.bytes_max });
@@ -169,9 +177,8 @@ impl<M: Message + Default> Inbound<M> {
         }
         self.patience = None;
         self.room = None;
-        let message = decode(&self.buffer[HEAD_BYTES..HEAD_BYTES + length])?;
-        self.buffer.advance(HEAD_BYTES + length);
-        Ok(Some(message))
+        self.buffer.advance(HEAD_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
     }
 
     /// Ready when a message that has begun takes too long, or too much room.
@@ -192,8 +199,8 @@ impl<M: Message + Default> Inbound<M> {
 }
 
 /// Ends when the client has no more. Nothing is lost when somebody waits for the next message and gives up.
-impl<M: Message + Default> Stream for Inbound<M> {
-    type Item = Result<M, Denial>;
+impl Stream for Inbound {
+    type Item = Result<Bytes, Denial>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_message(cx)

@@ -17,7 +17,7 @@ use crate::wire::problem::Denial;
 
 /// Answers heartbeats until the client has no more.
 pub fn answer(door: &Arc<Door>, body: Incoming, within: Duration) -> GrpcReply {
-    let asked: Inbound<v1::KeepAliveRequest> = Inbound::new(body, BODY_BYTES_MAX, within, door.unfinished());
+    let asked = Inbound::new(body, BODY_BYTES_MAX, within, door.unfinished());
     let door = Arc::clone(door);
     frame::many(stream::unfold(Some((door, asked)), |state| async {
         let (door, mut asked) = state?;
@@ -26,7 +26,7 @@ pub fn answer(door: &Arc<Door>, body: Incoming, within: Duration) -> GrpcReply {
             next = asked.next() => next?,
             refusal = door.stopping() => Err(refusal.into()),
         };
-        let told = match next {
+        let told = match next.and_then(frame::decode) {
             Ok(request) => beat(&door, request).await,
             Err(denial) => Err(denial),
         };

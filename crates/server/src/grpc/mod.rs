@@ -13,7 +13,9 @@ pub mod keep_alive;
 pub mod reflection;
 pub mod watch;
 
+pub mod asked;
 pub mod mark;
 pub mod operations;
+pub mod told;
 
 pub mod dispatch;

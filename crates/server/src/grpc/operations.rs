@@ -6,21 +6,25 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use hyper::body::Incoming;
 use leasehold_engine::{ByNumber, Heard};
 use leasehold_protocol::v1;
-use leasehold_protocol::v1::operation::What as Asked;
+use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
 use leasehold_state_machine::answer::{Answer, Outcome, Refusal};
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::ids::{Secret, SessionId};
 use leasehold_state_machine::invalid::Invalid;
 use leasehold_state_machine::words::{ClientId, RequestId};
+use prost::Message;
 use tokio::sync::watch;
 
+use super::asked::{Asked, AskedGroup, AskedOperation};
 use super::frame::{self, GrpcReply, Inbound};
 use super::mark::Mark;
+use super::told::ToldGroup;
 use super::{refused, requests, shapes};
 use crate::http::door::{Door, Stage};
 use crate::limits::{GROUP_BYTES_MAX, STREAM_SESSIONS_MAX};
@@ -34,8 +38,8 @@ const OWN_DOING_RETRY_MS: u64 = 10;
 /// Answers a stream of operations until the client has no more and everything is answered.
 pub fn answer(door: &Arc<Door>, body: Incoming, within: Duration) -> Result<GrpcReply, Denial> {
     let groups = Inbound::new(body, GROUP_BYTES_MAX, within, door.unfinished());
-    let outcomes = converse(door, groups)?;
-    Ok(frame::many(outcomes.map(|group| group.map_err(|denial| refused::status(&denial)))))
+    let outcomes = converse_in_bytes(door, groups)?;
+    Ok(frame::many_encoded(outcomes.map(|group| group.map_err(|denial| refused::status(&denial)))))
 }
 
 /// The same for groups that came by any way. Ends after its first denial.
@@ -45,6 +49,18 @@ pub fn converse<G>(
 ) -> Result<impl Stream<Item = Result<v1::OutcomeGroup, Denial>> + Send + use<G>, Denial>
 where
     G: Stream<Item = Result<v1::OperationGroup, Denial>> + Send + Unpin,
+{
+    let groups = groups.map(|group| group.map(|group| Bytes::from(group.encode_to_vec())));
+    Ok(converse_in_bytes(door, groups)?.map(|group| frame::only_message(group?)))
+}
+
+/// Takes groups as their bytes, and gives groups as they lie in a body.
+fn converse_in_bytes<G>(
+    door: &Arc<Door>,
+    groups: G,
+) -> Result<impl Stream<Item = Result<Bytes, Denial>> + Send + use<G>, Denial>
+where
+    G: Stream<Item = Result<Bytes, Denial>> + Send + Unpin,
 {
     let conversation = Conversation {
         engine: door.serving()?.stream(),
@@ -59,7 +75,7 @@ where
         counts: Counts::default(),
         sessions: HashSet::new(),
         heard: Vec::new(),
-        outcomes: Vec::new(),
+        outcomes: ToldGroup::default(),
     };
     Ok(stream::unfold(Some(conversation), |state| async {
         let mut conversation = state?;
@@ -90,7 +106,7 @@ struct Conversation<G> {
     sessions: HashSet<Secret>,
     /// Kept, so that it need not be allocated for each group.
     heard: Vec<Heard>,
-    outcomes: Vec<v1::Outcome>,
+    outcomes: ToldGroup,
 }
 
 /// An operation without an outcome.
@@ -121,12 +137,12 @@ impl Counts {
     }
 }
 
-impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<G> {
+impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     /// The next group of outcomes; none at the end.
-    async fn next(&mut self) -> Result<Option<v1::OutcomeGroup>, Denial> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Denial> {
         loop {
             if !self.outcomes.is_empty() {
-                return Ok(Some(v1::OutcomeGroup { outcomes: std::mem::take(&mut self.outcomes) }));
+                return Ok(Some(self.outcomes.take()));
             }
             if self.in_flight.is_empty() {
                 if self.stopping {
@@ -146,7 +162,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
                 biased;
                 () = self.engine.hear(&mut self.heard) => self.tell_heard(),
                 group = reading, if !self.stopping => match group {
-                    Some(group) => self.take(group?)?,
+                    Some(group) => self.take(&group?)?,
                     None => self.inbound = None,
                 },
                 _ = self.stages.changed(), if !self.stopping => {
@@ -157,8 +173,9 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     }
 
     /// Takes in a group of operations.
-    fn take(&mut self, group: v1::OperationGroup) -> Result<(), Denial> {
+    fn take(&mut self, group: &[u8]) -> Result<(), Denial> {
         let since = Instant::now();
+        let group = AskedGroup::read(group).map_err(frame::unreadable)?;
         let mut operations = group.operations.into_iter();
         let client = match &self.client {
             Some(client) => client.clone(),
@@ -175,8 +192,9 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
         Ok(())
     }
 
-    fn greet(&mut self, first: Option<v1::Operation>) -> Result<ClientId, Denial> {
-        let Some(v1::Operation { number: 0, what: Some(Asked::Hello(hello)) }) = first else {
+    fn greet(&mut self, first: Option<AskedOperation<'_>>) -> Result<ClientId, Denial> {
+        let what = first.filter(|first| first.number == 0).map(|first| first.what);
+        let Some(Some(What::Hello(hello))) = what.and_then(Asked::any) else {
             return Err(Invalid::new("hello", "a stream begins with a hello, whose number is 0").into());
         };
         let client = ClientId::parse(&hello.client_id)?;
@@ -187,12 +205,12 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     }
 
     /// Asks the engine, or answers at once what need not be asked.
-    fn begin(&mut self, operation: v1::Operation, client: &ClientId, since: Instant) {
+    fn begin(&mut self, operation: AskedOperation<'_>, client: &ClientId, since: Instant) {
         let number = operation.number;
         if let Some(known) = self.in_flight.get(&number) {
             // A newer attempt of the same operation by the same way: its outcome will answer both. Only that of an acquire
             // may say something new, which is how long it waits.
-            if known.call == Call::Acquire && matches!(operation.what, Some(Asked::Acquire(_))) {
+            if known.call == Call::Acquire && operation.what.is_acquire() {
                 self.begin_again(operation, client);
             }
             return;
@@ -224,7 +242,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     }
 
     /// Asks the engine again. When it does not let that in, the attempt before stands as it was.
-    fn begin_again(&mut self, operation: v1::Operation, client: &ClientId) {
+    fn begin_again(&mut self, operation: AskedOperation<'_>, client: &ClientId) {
         let number = operation.number;
         if let Ok((_, Ok(command))) = self.command(operation, client) {
             let _ = self.engine.ask(number, command);
@@ -234,7 +252,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     /// What an operation asks for; refused when it cannot be told, or must not be carried out any more.
     fn command(
         &self,
-        operation: v1::Operation,
+        operation: AskedOperation<'_>,
         client: &ClientId,
     ) -> Result<(Call, Result<Command, Invalid>), Refusal> {
         let number = operation.number;
@@ -246,19 +264,24 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
             return Err(Refusal::NotFound("this number was answered, and is forgotten as its client asked"));
         }
         let id = || Some(RequestId::Numbered(client.clone(), number));
-        Ok(match operation.what {
-            Some(Asked::Acquire(asked)) => (Call::Acquire, requests::acquire_as(asked, id())),
-            Some(Asked::Renew(asked)) => (Call::Renew, requests::renew(asked)),
-            Some(Asked::Release(asked)) => (Call::Release, requests::release(asked)),
-            Some(Asked::Cancel(number)) => {
+        let what = match operation.what {
+            Asked::Acquire(asked) => return Ok((Call::Acquire, requests::asked_acquire(&asked, id()))),
+            Asked::Release(asked) => return Ok((Call::Release, requests::asked_release(&asked))),
+            Asked::Any(what) => *what,
+        };
+        Ok(match what {
+            Some(What::Acquire(asked)) => (Call::Acquire, requests::acquire_as(asked, id())),
+            Some(What::Renew(asked)) => (Call::Renew, requests::renew(asked)),
+            Some(What::Release(asked)) => (Call::Release, requests::release(asked)),
+            Some(What::Cancel(number)) => {
                 (Call::Cancel, Ok(Command::CancelNumber { client: client.clone(), number }))
             }
-            Some(Asked::Verify(asked)) => (Call::Verify, requests::verify(asked)),
-            Some(Asked::Get(asked)) => (Call::Get, requests::get(asked)),
-            Some(Asked::OpenSession(asked)) => (Call::OpenSession, requests::open_session_as(asked, id())),
-            Some(Asked::KeepAlive(asked)) => (Call::KeepAlive, requests::keep_alive(asked)),
-            Some(Asked::CloseSession(asked)) => (Call::CloseSession, requests::close_session(asked)),
-            Some(Asked::Hello(_)) => return invalid("hello", "a stream has one hello, at its beginning"),
+            Some(What::Verify(asked)) => (Call::Verify, requests::verify(asked)),
+            Some(What::Get(asked)) => (Call::Get, requests::get(asked)),
+            Some(What::OpenSession(asked)) => (Call::OpenSession, requests::open_session_as(asked, id())),
+            Some(What::KeepAlive(asked)) => (Call::KeepAlive, requests::keep_alive(asked)),
+            Some(What::CloseSession(asked)) => (Call::CloseSession, requests::close_session(asked)),
+            Some(What::Hello(_)) => return invalid("hello", "a stream has one hello, at its beginning"),
             None => return invalid("what", "this operation asks for nothing that is known here"),
         })
     }
@@ -267,7 +290,6 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
     fn tell_heard(&mut self) {
         let mut heard = std::mem::take(&mut self.heard);
         let now = Instant::now();
-        self.outcomes.reserve(heard.len());
         for heard in heard.drain(..) {
             match heard {
                 Heard::Outcome { number, outcome } => {
@@ -303,7 +325,7 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
             _ => {}
         }
         match outcome {
-            Ok(answer) => self.told(number, told(answer)),
+            Ok(answer) => self.answered(number, answer),
             Err(refusal) => self.refuse(number, refusal),
         }
     }
@@ -323,32 +345,33 @@ impl<G: Stream<Item = Result<v1::OperationGroup, Denial>> + Unpin> Conversation<
         }
     }
 
+    fn answered(&mut self, number: u64, answer: Answer) {
+        let what = match answer {
+            Answer::Lease(view) => return self.outcomes.add_lease(number, &view),
+            Answer::Released { .. } => return self.outcomes.add_released(number),
+            Answer::Cancelled(_) => Told::Cancelled(shapes::cancelled(answer)),
+            Answer::Valid { .. } => Told::Verified(shapes::verified(answer)),
+            Answer::Snapshot(snapshot) => Told::Snapshot(Box::new(shapes::snapshot_of(*snapshot))),
+            Answer::Session(view) => Told::Session(Box::new(shapes::session_of(&view))),
+            Answer::Closed => Told::Closed(shapes::closed(answer)),
+            Answer::Locks { .. }
+            | Answer::Broke { .. }
+            | Answer::Sessions { .. }
+            | Answer::Wrote(_)
+            | Answer::Deleted
+            | Answer::File(_)
+            | Answer::Files { .. } => {
+                panic!("an answer to a call that streams do not carry: {answer:?}")
+            }
+        };
+        self.told(number, what);
+    }
+
     fn refuse(&mut self, number: u64, refusal: Refusal) {
         self.told(number, Told::Error(Box::new(refused::error(&refusal.into()))));
     }
 
     fn told(&mut self, number: u64, what: Told) {
-        self.outcomes.push(v1::Outcome { number, what: Some(what) });
-    }
-}
-
-fn told(answer: Answer) -> Told {
-    match answer {
-        Answer::Lease(view) => Told::Lease(Box::new(shapes::lease_of(&view))),
-        Answer::Released { .. } => Told::Released(shapes::released(answer)),
-        Answer::Cancelled(_) => Told::Cancelled(shapes::cancelled(answer)),
-        Answer::Valid { .. } => Told::Verified(shapes::verified(answer)),
-        Answer::Snapshot(snapshot) => Told::Snapshot(Box::new(shapes::snapshot_of(*snapshot))),
-        Answer::Session(view) => Told::Session(Box::new(shapes::session_of(&view))),
-        Answer::Closed => Told::Closed(shapes::closed(answer)),
-        Answer::Locks { .. }
-        | Answer::Broke { .. }
-        | Answer::Sessions { .. }
-        | Answer::Wrote(_)
-        | Answer::Deleted
-        | Answer::File(_)
-        | Answer::Files { .. } => {
-            panic!("an answer to a call that streams do not carry: {answer:?}")
-        }
+        self.outcomes.add(number, what);
     }
 }

@@ -8,6 +8,7 @@ use leasehold_state_machine::command::Command;
 use leasehold_state_machine::invalid::Invalid;
 use leasehold_state_machine::words::{Metadata, Mode, RequestId};
 
+use super::asked::{AskedAcquire, AskedRelease};
 use crate::wire::forms::{self, AcquireForm, BreakForm, ListForm, ProofForm};
 
 /// An acquire.
@@ -32,6 +33,21 @@ pub fn acquire_as(asked: v1::AcquireRequest, request_id: Option<RequestId>) -> R
     .command()
 }
 
+/// The same of one that is read where it lies.
+pub fn asked_acquire(asked: &AskedAcquire<'_>, request_id: Option<RequestId>) -> Result<Command, Invalid> {
+    AcquireForm {
+        lock: asked.lock,
+        owner_id: asked.owner_id,
+        ttl_ms: asked.ttl_ms,
+        mode: Some(mode(asked.mode)?),
+        wait_ms: Some(asked.wait_ms),
+        session_id: asked.session_id,
+        request_id,
+        metadata: Metadata::default(),
+    }
+    .command()
+}
+
 /// A renewal.
 pub fn renew(asked: v1::RenewRequest) -> Result<Command, Invalid> {
     let metadata = asked.metadata.map(|given| metadata(given.entries)).transpose()?;
@@ -41,6 +57,11 @@ pub fn renew(asked: v1::RenewRequest) -> Result<Command, Invalid> {
 /// A release.
 pub fn release(asked: v1::ReleaseRequest) -> Result<Command, Invalid> {
     proof(&asked.lock, &asked.owner_id, &asked.lease_id, asked.fencing_token)?.release()
+}
+
+/// The same of one that is read where it lies.
+pub fn asked_release(asked: &AskedRelease<'_>) -> Result<Command, Invalid> {
+    proof(asked.lock, asked.owner_id, asked.lease_id, asked.fencing_token)?.release()
 }
 
 /// A cancel.

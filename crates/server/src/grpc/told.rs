@@ -1,0 +1,212 @@
+//! A group of outcomes as it goes out, written as they come: what is told most often, grants and releases, straight from the
+//! engine's answer, without a message being made of it first. Knows how a group lies in bytes; a test holds it to the
+//! generated messages.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use leasehold_protocol::v1;
+use leasehold_protocol::v1::outcome::What;
+use leasehold_state_machine::answer::LeaseView;
+use leasehold_state_machine::words::Metadata;
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+
+use super::{frame, shapes};
+
+/// The fields of the messages `OutcomeGroup` and `Outcome`.
+const OUTCOMES: u32 = 1;
+const NUMBER: u32 = 1;
+const LEASE: u32 = 5;
+const RELEASED: u32 = 6;
+
+/// An `OutcomeGroup` in the making.
+#[derive(Default)]
+pub struct ToldGroup {
+    group: Vec<u8>,
+    /// One message of it; kept to be used again.
+    message: Vec<u8>,
+    /// Where groups leave from: its room is used again when they have been sent.
+    outgoing: BytesMut,
+}
+
+impl ToldGroup {
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.group.is_empty()
+    }
+
+    /// Adds an outcome.
+    pub fn add(&mut self, number: u64, what: What) {
+        self.message.clear();
+        let written = v1::Outcome { number, what: Some(what) }.encode(&mut self.message);
+        assert!(written.is_ok(), "a growing buffer takes every message");
+        put_bytes(&mut self.group, OUTCOMES, &self.message);
+    }
+
+    /// Adds a lease.
+    pub fn add_lease(&mut self, number: u64, view: &LeaseView) {
+        if view.metadata != Metadata::default() {
+            return self.add(number, What::Lease(Box::new(shapes::lease_of(view))));
+        }
+        self.message.clear();
+        put_lease(&mut self.message, view);
+        self.add_message(number, LEASE);
+    }
+
+    /// Adds that something was released.
+    pub fn add_released(&mut self, number: u64) {
+        self.message.clear();
+        put_number(&mut self.message, 1, u64::from(true));
+        self.add_message(number, RELEASED);
+    }
+
+    /// Adds an outcome with the message that has just been written, as this field.
+    fn add_message(&mut self, number: u64, field: u32) {
+        let length = self.message.len() as u64;
+        let numbered = if number == 0 { 0 } else { 1 + encoded_len_varint(number) };
+        let outcome = numbered + 1 + encoded_len_varint(length) + self.message.len();
+        encode_key(OUTCOMES, WireType::LengthDelimited, &mut self.group);
+        encode_varint(outcome as u64, &mut self.group);
+        put_number(&mut self.group, NUMBER, number);
+        put_bytes(&mut self.group, field, &self.message);
+    }
+
+    /// The group as it lies in a body; an empty one is left.
+    pub fn take(&mut self) -> Bytes {
+        self.outgoing.reserve(frame::HEAD_BYTES + self.group.len());
+        frame::put_head(self.group.len(), &mut self.outgoing);
+        self.outgoing.put_slice(&self.group);
+        self.group.clear();
+        self.outgoing.split().freeze()
+    }
+}
+
+fn put_lease(into: &mut Vec<u8>, view: &LeaseView) {
+    put_text(into, 1, view.resource.text());
+    put_text(into, 2, view.owner.text());
+    put_text(into, 3, view.session.id_text().as_str());
+    put_text(into, 4, view.lease.id_text().as_str());
+    put_number(into, 5, shapes::token(view.token).cast_unsigned());
+    put_number(into, 6, i64::from(shapes::mode(view.mode)).cast_unsigned());
+    put_number(into, 7, view.ttl.ms());
+    put_number(into, 8, view.expires_in_ms);
+    put_number(into, 9, view.renew_after_ms);
+    put_number(into, 10, view.stop_after_ms);
+    put_moment(into, 11, view.acquired_wall_ms);
+    put_moment(into, 12, view.expires_wall_ms);
+    put_number(into, 13, view.version);
+    put_number(into, 14, view.seq);
+}
+
+fn put_moment(into: &mut Vec<u8>, field: u32, unix_ms: u64) {
+    let moment = shapes::moment(unix_ms);
+    encode_key(field, WireType::LengthDelimited, into);
+    // Both numbers together are shorter than 128 bytes, so that the length is one.
+    let length_at = into.len();
+    into.push(0);
+    put_number(into, 1, moment.seconds.cast_unsigned());
+    put_number(into, 2, i64::from(moment.nanos).cast_unsigned());
+    into[length_at] = (into.len() - length_at - 1) as u8;
+}
+
+/// A number; 0 is left out.
+fn put_number(into: &mut Vec<u8>, field: u32, number: u64) {
+    if number != 0 {
+        encode_key(field, WireType::Varint, into);
+        encode_varint(number, into);
+    }
+}
+
+/// A text; an empty one is left out.
+fn put_text(into: &mut Vec<u8>, field: u32, text: &str) {
+    if !text.is_empty() {
+        put_bytes(into, field, text.as_bytes());
+    }
+}
+
+fn put_bytes(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    encode_key(field, WireType::LengthDelimited, into);
+    encode_varint(bytes.len() as u64, into);
+    into.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_state_machine::ids::{LeaseId, Secret, SessionId};
+    use leasehold_state_machine::resource::Resource;
+    use leasehold_state_machine::words::{Mode, Owner, Ttl};
+
+    use super::*;
+
+    fn view() -> LeaseView {
+        let lease = LeaseId { slot: 77, secret: Secret([1, 2]) };
+        LeaseView {
+            resource: Resource::parse("path:/orders/ü").unwrap(),
+            owner: Owner::parse("w1@host").unwrap(),
+            session: SessionId::Own(lease),
+            lease,
+            token: (1 << 53) - 1,
+            mode: Mode::Shared,
+            ttl: Ttl::default(),
+            expires_in_ms: 29_999,
+            renew_after_ms: 10_000,
+            stop_after_ms: 15_000,
+            acquired_wall_ms: 1_790_000_000_123,
+            expires_wall_ms: 1_790_000_030_000,
+            version: 300,
+            seq: u64::MAX,
+            metadata: Metadata::default(),
+            repeatable: true,
+        }
+    }
+
+    fn views() -> Vec<LeaseView> {
+        let opened = SessionId::Opened { slot: u32::MAX, secret: Secret([u64::MAX; 2]) };
+        let metadata = Metadata::new([("k".into(), "v".into())].into()).unwrap();
+        let least = LeaseView {
+            token: 0,
+            mode: Mode::Exclusive,
+            expires_in_ms: 0,
+            renew_after_ms: 0,
+            stop_after_ms: 0,
+            acquired_wall_ms: 0,
+            expires_wall_ms: 7,
+            version: 0,
+            seq: 0,
+            ..view()
+        };
+        let long = Resource::parse(&"long".repeat(100)).unwrap();
+        vec![
+            view(),
+            least,
+            LeaseView { session: opened, acquired_wall_ms: u64::MAX, ..view() },
+            LeaseView { resource: long, ..view() },
+            LeaseView { metadata, ..view() },
+        ]
+    }
+
+    #[test]
+    fn lies_in_bytes_as_the_message_does() {
+        let mut told = ToldGroup::default();
+        assert!(told.is_empty());
+        for round in 0..3 {
+            let mut outcomes = Vec::new();
+            for (number, view) in (0..).map(|place: u64| place * 100).zip(views()) {
+                told.add_lease(number, &view);
+                let lease = What::Lease(Box::new(shapes::lease_of(&view)));
+                outcomes.push(v1::Outcome { number, what: Some(lease) });
+            }
+            for number in [0, 1, u64::MAX] {
+                told.add_released(number);
+                let released = What::Released(v1::ReleaseResponse { released: true });
+                outcomes.push(v1::Outcome { number, what: Some(released) });
+                let queued = What::Queued(v1::Queued { position: number });
+                told.add(number, queued.clone());
+                outcomes.push(v1::Outcome { number, what: Some(queued) });
+            }
+            assert!(!told.is_empty());
+            let written = told.take();
+            assert!(told.is_empty());
+            assert_eq!(written, frame::encoded(&v1::OutcomeGroup { outcomes }), "round {round}");
+        }
+    }
+}
