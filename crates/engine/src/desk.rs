@@ -30,6 +30,8 @@ pub(crate) struct Desk {
     /// Who is to be answered.
     calls: ByNumber<Attachment, Call>,
     arrivals: Vec<Request>,
+    /// What leaves; kept, so that its lists need not be allocated each time.
+    released: Released,
     on_events: OnEvents,
 }
 
@@ -57,6 +59,7 @@ impl Desk {
             secrets,
             calls: ByNumber::default(),
             arrivals: Vec::new(),
+            released: Released::default(),
             on_events,
         }
     }
@@ -93,17 +96,19 @@ impl Desk {
 
     /// Gives everybody what may leave. Says whether anything did.
     pub fn let_go(&mut self) -> bool {
-        let Released { queued, gone, unasked, replies, events } = self.engine.released();
+        let mut released = std::mem::take(&mut self.released);
+        self.engine.release(&mut released);
+        let Released { queued, gone, unasked, replies, events } = &mut released;
         let anything = !(unasked.is_empty() && replies.is_empty() && events.is_empty());
-        for attachment in queued {
+        for attachment in queued.drain(..) {
             if let Some(call) = self.calls.get_mut(&attachment) {
                 call.permit = None;
             }
         }
-        for attachment in gone {
+        for attachment in gone.drain(..) {
             self.calls.remove(&attachment);
         }
-        for news in unasked {
+        for news in unasked.drain(..) {
             match news {
                 Unasked::Queued(notice) => {
                     if let Some(call) = self.calls.get(&notice.to) {
@@ -116,11 +121,12 @@ impl Desk {
         // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
         // watches from a number that he was told finds it known.
         if !events.is_empty() {
-            (self.on_events)(events);
+            (self.on_events)(std::mem::take(events));
         }
-        for reply in replies {
+        for reply in replies.drain(..) {
             self.answer(reply);
         }
+        self.released = released;
         for notice in self.engine.take_notices() {
             (self.on_notice)(&notice);
         }

@@ -67,6 +67,14 @@ pub struct Released {
     pub events: Vec<Told>,
 }
 
+impl Released {
+    /// Whether nothing may leave.
+    pub fn is_empty(&self) -> bool {
+        let Released { queued, gone, unasked, replies, events } = self;
+        queued.is_empty() && gone.is_empty() && unasked.is_empty() && replies.is_empty() && events.is_empty()
+    }
+}
+
 /// The state and everything that has to do with its order.
 #[derive(Debug)]
 pub struct Engine {
@@ -266,16 +274,22 @@ impl Engine {
 
     /// What may leave now.
     pub fn released(&mut self) -> Released {
+        let mut released = Released::default();
+        self.release(&mut released);
+        released
+    }
+
+    /// The same into empty lists, whose room is used again.
+    pub fn release(&mut self, into: &mut Released) {
+        assert!(into.is_empty(), "what left before has been taken out");
         if self.storage_failed {
-            return Released::default();
+            return;
         }
-        Released {
-            queued: std::mem::take(&mut self.queued),
-            gone: std::mem::take(&mut self.gone),
-            unasked: self.withheld.take_unasked(),
-            replies: self.withheld.take_replies(),
-            events: self.withheld.take_events(),
-        }
+        std::mem::swap(&mut into.queued, &mut self.queued);
+        std::mem::swap(&mut into.gone, &mut self.gone);
+        self.withheld.take_unasked(&mut into.unasked);
+        self.withheld.take_replies(&mut into.replies);
+        into.events = self.withheld.take_events();
     }
 
     /// What an operator should hear of since the last call.
@@ -411,7 +425,8 @@ impl Engine {
         self.encode();
 
         let cover = self.horizon.cover(clock_us);
-        for reply in std::mem::take(&mut self.out.replies) {
+        let mut replies = std::mem::take(&mut self.out.replies);
+        for reply in replies.drain(..) {
             let mut after = reply.after;
             if (live || reply.promises_time) && !planted(Bug::GrantNotBoundedByHorizon) {
                 assert!(cover.is_some(), "a promise is covered by a horizon");
@@ -422,6 +437,7 @@ impl Engine {
             }
             self.withheld.reply(reply, after);
         }
+        self.out.replies = replies;
         self.gone.append(&mut self.out.gone);
         for notice in self.out.queued.drain(..) {
             self.withheld.unasked(Unasked::Queued(notice), notice.after);

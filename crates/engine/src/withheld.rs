@@ -123,15 +123,16 @@ impl Withheld {
         }
     }
 
-    /// Replies that may leave now, in order.
-    pub fn take_replies(&mut self) -> Vec<Reply> {
-        std::mem::take(&mut self.ready)
+    /// Replies that may leave now, in order, into an empty list.
+    pub fn take_replies(&mut self, into: &mut Vec<Reply>) {
+        assert!(into.is_empty(), "the list is exchanged for that of the replies");
+        std::mem::swap(into, &mut self.ready);
     }
 
     /// What nobody asked for and may be said now, in order.
-    pub fn take_unasked(&mut self) -> Vec<Unasked> {
+    pub fn take_unasked(&mut self, into: &mut Vec<Unasked>) {
         let count = self.unasked.partition_point(|(seq, _)| *seq <= self.durable);
-        self.unasked.drain(..count).map(|(_, news)| news).collect()
+        into.extend(self.unasked.drain(..count).map(|(_, news)| news));
     }
 
     /// Events that may be told now, in order.
@@ -171,7 +172,9 @@ mod tests {
     }
 
     fn out(withheld: &mut Withheld) -> (Vec<u64>, Vec<Seq>) {
-        let replies = withheld.take_replies().iter().map(|reply| reply.to.0).collect();
+        let mut replies = Vec::new();
+        withheld.take_replies(&mut replies);
+        let replies = replies.iter().map(|reply| reply.to.0).collect();
         (replies, withheld.take_events().iter().map(|(seq, _, _)| *seq).collect())
     }
 

@@ -66,7 +66,9 @@ impl BatchWriter {
 
     /// The finished payload; a new, empty batch begins.
     pub fn take(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.bytes)
+        // The next one will be about as long.
+        let next = Vec::with_capacity(self.bytes.len());
+        core::mem::replace(&mut self.bytes, next)
     }
 }
 
