@@ -234,24 +234,27 @@ impl Moment {
 
     fn write(seq: Seq, wall_ms: u64, kind: MomentKind, token: u64, mode: Mode, texts: [&str; 3]) -> Moment {
         let length = texts.iter().map(|text| text.len()).sum::<usize>();
-        let mut bytes = Vec::with_capacity(TEXTS_AT + length);
-        for number in [seq, wall_ms, token] {
-            bytes.extend_from_slice(&number.to_le_bytes());
+        // Written where it stays: there are as many of these as events.
+        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, TEXTS_AT + length).collect();
+        let into = Arc::get_mut(&mut bytes).unwrap_or_default();
+        assert!(!into.is_empty(), "nobody else has it yet");
+        for (at, number) in [(0, seq), (WALL_AT, wall_ms), (TOKEN_AT, token)] {
+            into[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
-        bytes.push(kind as u8);
-        bytes.push(match mode {
+        into[KIND_AT] = kind as u8;
+        into[MODE_AT] = match mode {
             Mode::Exclusive => 0,
             Mode::Shared => 1,
-        });
-        for text in texts {
+        };
+        let mut text_at = TEXTS_AT;
+        for (place, text) in texts.into_iter().enumerate() {
             let length = u16::try_from(text.len());
             assert!(length.is_ok(), "names, owners and reasons are bounded far below this");
-            bytes.extend_from_slice(&length.unwrap_or(0).to_le_bytes());
+            into[LENGTHS_AT + 2 * place..][..2].copy_from_slice(&length.unwrap_or(0).to_le_bytes());
+            into[text_at..][..text.len()].copy_from_slice(text.as_bytes());
+            text_at += text.len();
         }
-        for text in texts {
-            bytes.extend_from_slice(text.as_bytes());
-        }
-        Moment(bytes.into())
+        Moment(bytes)
     }
 
     fn read(from: &mut &[u8]) -> Result<Moment, CodecError> {

@@ -264,6 +264,9 @@ fn pass(history: &mut History, index: &Index, (seq, wall_ms, event): &Told) {
         index.all().for_each(|seat| seat.lose());
     }
     let Some(moment) = history.note(*seq, *wall_ms, event) else { return };
+    if index.is_empty() {
+        return;
+    }
     let mut shown = None;
     for seat in index.concerned(moment.lock()) {
         seat.give(shown.get_or_insert_with(|| Arc::new(Shown::new(moment.clone()))));

@@ -56,6 +56,11 @@ impl Index {
         }
     }
 
+    /// Whether nobody watches.
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty() && self.prefixes.is_empty()
+    }
+
     /// The seats of all who want to hear of this lock, each once.
     pub fn concerned<'i>(&'i self, lock: &'i str) -> impl Iterator<Item = &'i Arc<Seat>> {
         let prefixes = self.lengths.keys().map_while(|length| (*length <= lock.len()).then_some(*length));
