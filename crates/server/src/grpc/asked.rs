@@ -4,7 +4,7 @@
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use prost::encoding::{WireType, decode_key, decode_varint};
+use prost::encoding::{WireType, decode_varint};
 use prost::{DecodeError, Message};
 
 /// The fields of the messages `OperationGroup` and `Operation`.
@@ -14,6 +14,10 @@ const OPEN: u32 = 3;
 const NUMBER: u32 = 1;
 const ACQUIRE: u32 = 3;
 const RELEASE: u32 = 5;
+
+/// How values lie.
+const VARINT: u8 = WireType::Varint as u8;
+const LENGTH_DELIMITED: u8 = WireType::LengthDelimited as u8;
 
 /// An `OperationGroup`.
 #[derive(Debug, Default)]
@@ -208,16 +212,19 @@ impl<'g> Fields<'g> {
         if self.rest.is_empty() {
             return Some(None);
         }
-        let (field, kind) = decode_key(&mut self.rest).ok()?;
-        let bit = 1u32.checked_shl(field)?;
+        // Keys of one byte, as those of all fields here are.
+        let (key, rest) = self.rest.split_first().filter(|(key, _)| **key < 0x80)?;
+        self.rest = rest;
+        let (field, kind) = (u32::from(key >> 3), key & 7);
+        let bit = 1 << field;
         if self.seen & bit != 0 {
             return None;
         }
         self.seen |= bit;
         let value = match kind {
-            WireType::Varint => Value::Number(decode_varint(&mut self.rest).ok()?),
-            WireType::LengthDelimited => {
-                let length = usize::try_from(decode_varint(&mut self.rest).ok()?).ok()?;
+            VARINT => Value::Number(self.varint()?),
+            LENGTH_DELIMITED => {
+                let length = usize::try_from(self.varint()?).ok()?;
                 let (value, rest) = self.rest.split_at_checked(length)?;
                 self.rest = rest;
                 Value::Bytes(value)
@@ -225,6 +232,16 @@ impl<'g> Fields<'g> {
             _ => return None,
         };
         Some(Some((field, value)))
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        match self.rest {
+            [short, rest @ ..] if *short < 0x80 => {
+                self.rest = rest;
+                Some(u64::from(*short))
+            }
+            _ => decode_varint(&mut self.rest).ok(),
+        }
     }
 
     /// This field may come again.

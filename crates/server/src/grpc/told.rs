@@ -8,7 +8,7 @@ use leasehold_protocol::v1::outcome::What;
 use leasehold_state_machine::answer::LeaseView;
 use leasehold_state_machine::words::Metadata;
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, encoded_len_varint};
 
 use super::{frame, shapes};
 
@@ -64,8 +64,8 @@ impl ToldGroup {
         let length = self.message.len() as u64;
         let numbered = if number == 0 { 0 } else { 1 + encoded_len_varint(number) };
         let outcome = numbered + 1 + encoded_len_varint(length) + self.message.len();
-        encode_key(OUTCOMES, WireType::LengthDelimited, &mut self.group);
-        encode_varint(outcome as u64, &mut self.group);
+        put_key(&mut self.group, OUTCOMES, WireType::LengthDelimited);
+        put_varint(&mut self.group, outcome as u64);
         put_number(&mut self.group, NUMBER, number);
         put_bytes(&mut self.group, field, &self.message);
     }
@@ -99,7 +99,7 @@ fn put_lease(into: &mut Vec<u8>, view: &LeaseView) {
 
 fn put_moment(into: &mut Vec<u8>, field: u32, unix_ms: u64) {
     let moment = shapes::moment(unix_ms);
-    encode_key(field, WireType::LengthDelimited, into);
+    put_key(into, field, WireType::LengthDelimited);
     // Both numbers together are shorter than 128 bytes, so that the length is one.
     let length_at = into.len();
     into.push(0);
@@ -111,8 +111,8 @@ fn put_moment(into: &mut Vec<u8>, field: u32, unix_ms: u64) {
 /// A number; 0 is left out.
 fn put_number(into: &mut Vec<u8>, field: u32, number: u64) {
     if number != 0 {
-        encode_key(field, WireType::Varint, into);
-        encode_varint(number, into);
+        put_key(into, field, WireType::Varint);
+        put_varint(into, number);
     }
 }
 
@@ -124,9 +124,22 @@ fn put_text(into: &mut Vec<u8>, field: u32, text: &str) {
 }
 
 fn put_bytes(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    encode_key(field, WireType::LengthDelimited, into);
-    encode_varint(bytes.len() as u64, into);
+    put_key(into, field, WireType::LengthDelimited);
+    put_varint(into, bytes.len() as u64);
     into.extend_from_slice(bytes);
+}
+
+/// What stands before a field; the numbers of all fields here are below 16.
+fn put_key(into: &mut Vec<u8>, field: u32, kind: WireType) {
+    into.push((field << 3 | kind as u32) as u8);
+}
+
+fn put_varint(into: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
 }
 
 #[cfg(test)]
