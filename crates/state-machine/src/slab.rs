@@ -183,7 +183,8 @@ mod tests {
             if drawn.is_multiple_of(64) {
                 assert_eq!(slab.len(), list.iter().flatten().count());
                 assert_eq!(free(&slab) + slab.len(), slab.end() as usize);
-                let there = list.iter().enumerate().filter_map(|(slot, thing)| Some((slot as u32, (*thing)?)));
+                let there =
+                    list.iter().enumerate().filter_map(|(slot, thing)| Some((slot as u32, (*thing)?)));
                 assert!(slab.iter().map(|(slot, thing)| (slot, *thing)).eq(there));
             }
         }
