@@ -193,6 +193,13 @@ impl Grant {
     }
 }
 
+impl From<Grant> for Claim {
+    fn from(grant: Grant) -> Claim {
+        let Grant { lock, owner_id, lease_id, fencing_token, .. } = grant;
+        Claim { lock, owner_id, lease_id, fencing_token }
+    }
+}
+
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Grant")

@@ -45,7 +45,7 @@ impl LockClient for Caller {
     async fn acquire(&mut self, lock: &str) -> Result<Claim, String> {
         let ask = Ask { owner: Some(self.owner.clone()), ttl: Some(TTL), wait: self.wait, ..Ask::new(lock) };
         let granted = self.client.acquire(ask).await;
-        granted.map(|grant| grant.claim()).map_err(|error| error.to_string())
+        granted.map(Claim::from).map_err(|error| error.to_string())
     }
 
     async fn renew(&mut self, held: &mut Claim) -> Result<(), String> {

@@ -48,11 +48,6 @@ pub fn held(grant: Grant) -> Held {
             renew_after_us: us(grant.renew_after),
             stop_after_us: us(grant.stop_after),
         },
-        claim: Claim {
-            lock: grant.lock,
-            owner_id: grant.owner_id,
-            lease_id: grant.lease_id,
-            fencing_token: grant.fencing_token,
-        },
+        claim: grant.into(),
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Book {
     client_id: String,
     policy: RetryPolicy,
     random: Random,
-    open: Open<Box<Entry>>,
+    open: Open<Entry>,
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
     lanes: [VecDeque<u64>; 2],
     writer: GroupWriter,
@@ -134,7 +134,7 @@ impl Book {
     }
 
     /// Takes in an operation, to be sent in its turn.
-    pub fn ask(&mut self, entry: Box<Entry>) -> u64 {
+    pub fn ask(&mut self, entry: Entry) -> u64 {
         if let Stance::InLine { until_us: Some(until_us) } = entry.stance {
             self.due_us = self.due_us.min(until_us);
         }
@@ -264,7 +264,7 @@ impl Book {
         let mut group = std::mem::take(&mut self.writer);
         if current.hello_us.replace(current.hello_us.unwrap_or(now_us)).is_none() {
             let hello = v1::Hello { client_id: self.client_id.clone() };
-            group.add(0, &group::encoded(&What::Hello(hello)));
+            group.add(0, group::encoded(&What::Hello(hello)).as_slice());
         }
         let mut room = GROUP_BYTES;
         for lane in [Lane::Upkeep, Lane::Ordinary] {
@@ -437,7 +437,7 @@ impl Book {
     }
 
     /// A number is over: it is not sent again.
-    fn take_out(&mut self, number: u64) -> Option<Box<Entry>> {
+    fn take_out(&mut self, number: u64) -> Option<Entry> {
         let entry = self.open.remove(number)?;
         self.marks.answered(number);
         if entry.in_flight {

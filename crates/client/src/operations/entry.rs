@@ -89,9 +89,8 @@ pub(super) enum Next {
 }
 
 impl Entry {
-    /// Boxed at once: it passes through a few hands, and stays where it is.
-    pub fn new(asked: Asked, stance: Stance) -> Box<Entry> {
-        Box::new(Entry {
+    pub fn new(asked: Asked, stance: Stance) -> Entry {
+        Entry {
             asked,
             in_line: None,
             stance,
@@ -102,11 +101,11 @@ impl Entry {
             uncertain: false,
             answer: None,
             position: None,
-        })
+        }
     }
 
     /// One that stands in line until this time, or for as long as it takes.
-    pub fn in_line(acquire: v1::AcquireRequest, until_us: Option<u64>) -> Box<Entry> {
+    pub fn in_line(acquire: v1::AcquireRequest, until_us: Option<u64>) -> Entry {
         let what = What::Acquire(acquire);
         let mut entry = Entry::new(Asked::from(&what), Stance::InLine { until_us });
         entry.in_line = Some(Box::new(what));
@@ -114,12 +113,12 @@ impl Entry {
     }
 
     /// One that nobody waits for: it is tried for far longer than somebody would wait.
-    pub fn in_background(asked: impl Into<Asked>, policy: RetryPolicy) -> Box<Entry> {
+    pub fn in_background(asked: impl Into<Asked>, policy: RetryPolicy) -> Entry {
         Entry::new(asked.into(), background(policy))
     }
 
     /// Another that asks the same, for nobody.
-    pub fn again_in_background(&self, policy: RetryPolicy) -> Box<Entry> {
+    pub fn again_in_background(&self, policy: RetryPolicy) -> Entry {
         Entry::in_background(self.asked.clone(), policy)
     }
 
@@ -133,7 +132,7 @@ impl Entry {
 
     /// What it takes of a group.
     pub fn bytes(&self) -> usize {
-        self.asked.bytes.len() + HEAD_BYTES
+        self.asked.bytes.as_slice().len() + HEAD_BYTES
     }
 
     /// What goes out at this sending, with the wait that is left.
@@ -145,7 +144,7 @@ impl Entry {
             }
             self.asked = Asked::from(&*what);
         }
-        &self.asked.bytes
+        self.asked.bytes.as_slice()
     }
 
     /// When to wonder about an attempt that is sent now.

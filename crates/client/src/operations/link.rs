@@ -85,7 +85,7 @@ impl Link {
     }
 
     /// Takes in an operation. Gives its number.
-    pub fn ask(&self, entry: Box<Entry>) -> u64 {
+    pub fn ask(&self, entry: Entry) -> u64 {
         let mut book = self.book();
         let number = book.ask(entry);
         if self.over.load(Ordering::Acquire) {
@@ -377,7 +377,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub fn begin(link: Arc<Link>, mut entry: Box<Entry>) -> Asking {
+    pub fn begin(link: Arc<Link>, mut entry: Entry) -> Asking {
         let (answer, answered) = oneshot::channel();
         entry.answer = Some(answer);
         let begins = entry.kind().begins();

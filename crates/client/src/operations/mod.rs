@@ -182,12 +182,12 @@ impl Streams {
     }
 }
 
-fn asked(what: impl Into<Asked>, stance: Stance) -> Result<Box<Entry>, Error> {
+fn asked(what: impl Into<Asked>, stance: Stance) -> Result<Entry, Error> {
     short(Entry::new(what.into(), stance))
 }
 
 /// Refuses one that is too long to be sent.
-fn short(entry: Box<Entry>) -> Result<Box<Entry>, Error> {
+fn short(entry: Entry) -> Result<Entry, Error> {
     match entry.bytes() {
         bytes if bytes > OPERATION_BYTES_MAX => Err(Error::Invalid {
             field: "request".into(),

@@ -65,7 +65,7 @@ fn stream(link: &Arc<Link>) -> Groups {
     Groups { link: Arc::clone(link), stream }
 }
 
-fn looking() -> Box<Entry> {
+fn looking() -> Entry {
     let policy = RetryPolicy::default();
     Entry::new(What::Get(v1::GetRequest::default()).into(), Stance::Policy(policy))
 }
