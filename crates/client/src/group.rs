@@ -34,70 +34,32 @@ impl Group {
     }
 }
 
-/// What an operation asks, as it lies in a group beside its number. Nearly all are short: those have no memory of their own.
-#[derive(Clone, Debug)]
-pub(crate) enum Encoded {
-    Short { length: u8, bytes: [u8; SHORT_MAX] },
-    Long(Box<[u8]>),
-}
-
-/// The length of a short one at most: names and ids of 30 bytes each, and a little more.
-const SHORT_MAX: usize = 134;
-
-impl Encoded {
-    /// So many bytes, which this puts there.
-    fn with(length: usize, put: impl FnOnce(&mut &mut [u8])) -> Encoded {
-        let fill = |bytes: &mut [u8]| {
-            let mut rest = bytes;
-            put(&mut rest);
-            assert!(rest.is_empty(), "it has the length that was said");
-        };
-        match u8::try_from(length) {
-            Ok(short) if length <= SHORT_MAX => {
-                let mut bytes = [0; SHORT_MAX];
-                fill(&mut bytes[..length]);
-                Encoded::Short { length: short, bytes }
-            }
-            _ => {
-                let mut bytes = vec![0; length];
-                fill(&mut bytes);
-                Encoded::Long(bytes.into_boxed_slice())
-            }
-        }
-    }
-
-    pub fn as_slice(&self) -> &[u8] {
-        match self {
-            Encoded::Short { length, bytes } => &bytes[..usize::from(*length)],
-            Encoded::Long(bytes) => bytes,
-        }
-    }
-}
-
-/// Encodes what an operation asks.
-pub(crate) fn encoded(what: &What) -> Encoded {
-    Encoded::with(what.encoded_len(), |bytes| what.encode(bytes))
+/// What an operation asks, as it lies in a group beside its number.
+pub(crate) fn encoded(what: &What) -> Box<[u8]> {
+    let mut bytes = Vec::with_capacity(what.encoded_len());
+    what.encode(&mut bytes);
+    bytes.into_boxed_slice()
 }
 
 /// What gives a lease back, encoded like the others without being made first: whoever lets go of many keeps what shows that
 /// they are its own.
-pub(crate) fn encoded_release(lock: &str, owner_id: &str, lease_id: &str, fencing_token: i64) -> Encoded {
+pub(crate) fn encoded_release(lock: &str, owner_id: &str, lease_id: &str, fencing_token: i64) -> Box<[u8]> {
     let texts = [(1, lock), (2, owner_id), (3, lease_id)].into_iter().filter(|(_, text)| !text.is_empty());
     let text_len = |text: &str| 1 + encoded_len_varint(text.len() as u64) + text.len();
     let token_len = if fencing_token == 0 { 0 } else { int64::encoded_len(4, &fencing_token) };
     let length = texts.clone().map(|(_, text)| text_len(text)).sum::<usize>() + token_len;
-    Encoded::with(1 + encoded_len_varint(length as u64) + length, |bytes| {
-        encode_key(RELEASE, WireType::LengthDelimited, bytes);
-        encode_varint(length as u64, bytes);
-        for (field, text) in texts {
-            encode_key(field, WireType::LengthDelimited, bytes);
-            encode_varint(text.len() as u64, bytes);
-            bytes.put_slice(text.as_bytes());
-        }
-        if fencing_token != 0 {
-            int64::encode(4, &fencing_token, bytes);
-        }
-    })
+    let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
+    encode_key(RELEASE, WireType::LengthDelimited, &mut bytes);
+    encode_varint(length as u64, &mut bytes);
+    for (field, text) in texts {
+        encode_key(field, WireType::LengthDelimited, &mut bytes);
+        encode_varint(text.len() as u64, &mut bytes);
+        bytes.put_slice(text.as_bytes());
+    }
+    if fencing_token != 0 {
+        int64::encode(4, &fencing_token, &mut bytes);
+    }
+    bytes.into_boxed_slice()
 }
 
 /// A group in the making. One writer makes one after the other, in the same memory when nobody has the last one any more.
@@ -199,7 +161,7 @@ mod tests {
             let mut writer = GroupWriter::default();
             assert!(writer.is_empty());
             for operation in &group.operations {
-                writer.add(operation.number, encoded(operation.what.as_ref().unwrap()).as_slice());
+                writer.add(operation.number, &encoded(operation.what.as_ref().unwrap()));
             }
             let written = writer.finish(answered_through, &group.open);
             assert_eq!(written.bytes(), group.encode_to_vec());

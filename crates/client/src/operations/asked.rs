@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::reply::Begins;
 use crate::calls::token;
-use crate::group::{self, Encoded};
+use crate::group;
 use crate::view::Claim;
 
 /// The kinds of operations.
@@ -62,7 +62,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(super) kind: Kind,
-    pub(super) bytes: Encoded,
+    pub(super) bytes: Box<[u8]>,
 }
 
 impl Asked {
@@ -75,7 +75,7 @@ impl Asked {
 
     /// The lock that it is about, if it is about one.
     pub(super) fn lock(&self) -> String {
-        let operation = v1::Operation::decode(self.bytes.as_slice());
+        let operation = v1::Operation::decode(&*self.bytes);
         assert!(operation.is_ok(), "what was encoded here is read here: {operation:?}");
         match operation.unwrap_or_default().what {
             Some(What::Acquire(asked)) => asked.lock,
@@ -131,7 +131,7 @@ mod tests {
                 fencing_token: token(number),
             };
             let asked = Asked::release(&claim);
-            assert_eq!(asked.bytes.as_slice(), Asked::from(What::Release(message)).bytes.as_slice());
+            assert_eq!(asked.bytes, Asked::from(What::Release(message)).bytes);
             assert_eq!((asked.kind, &*asked.lock()), (Kind::Release, lock));
         }
     }

@@ -264,7 +264,7 @@ impl Book {
         let mut group = std::mem::take(&mut self.writer);
         if current.hello_us.replace(current.hello_us.unwrap_or(now_us)).is_none() {
             let hello = v1::Hello { client_id: self.client_id.clone() };
-            group.add(0, group::encoded(&What::Hello(hello)).as_slice());
+            group.add(0, &group::encoded(&What::Hello(hello)));
         }
         let mut room = GROUP_BYTES;
         for lane in [Lane::Upkeep, Lane::Ordinary] {

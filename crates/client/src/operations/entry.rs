@@ -132,7 +132,7 @@ impl Entry {
 
     /// What it takes of a group.
     pub fn bytes(&self) -> usize {
-        self.asked.bytes.as_slice().len() + HEAD_BYTES
+        self.asked.bytes.len() + HEAD_BYTES
     }
 
     /// What goes out at this sending, with the wait that is left.
@@ -144,7 +144,7 @@ impl Entry {
             }
             self.asked = Asked::from(&*what);
         }
-        self.asked.bytes.as_slice()
+        &self.asked.bytes
     }
 
     /// When to wonder about an attempt that is sent now.

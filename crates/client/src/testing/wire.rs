@@ -234,7 +234,7 @@ mod tests {
     fn group<const N: usize>(operations: [(u64, Wish); N]) -> Group {
         let mut group = GroupWriter::default();
         for (number, wish) in operations {
-            group.add(number, encoded(&wish).as_slice());
+            group.add(number, &encoded(&wish));
         }
         group.finish(0, &[])
     }
