@@ -127,7 +127,7 @@ impl Server {
         let outcome = block_on(self.handle.ask(queue("path:/a", owner, 10_000, 60_000, None)));
         let Ok(Answer::Lease(lease)) = outcome else { return None };
         assert!(self.disk.has(lease.token), "a grant was told before it was durable");
-        Some(lease)
+        Some(*lease)
     }
 }
 
