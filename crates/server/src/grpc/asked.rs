@@ -15,6 +15,9 @@ const NUMBER: u32 = 1;
 const ACQUIRE: u32 = 3;
 const RELEASE: u32 = 5;
 
+/// About as short as operations are; only saves growing.
+const OPERATION_BYTES: usize = 48;
+
 /// How values lie.
 const VARINT: u8 = WireType::Varint as u8;
 const LENGTH_DELIMITED: u8 = WireType::LengthDelimited as u8;
@@ -120,7 +123,8 @@ impl From<v1::Operation> for AskedOperation<'_> {
 
 /// None: it is not as usual.
 fn group(bytes: &[u8]) -> Option<AskedGroup<'_>> {
-    let mut group = AskedGroup::default();
+    let operations = Vec::with_capacity(bytes.len() / OPERATION_BYTES);
+    let mut group = AskedGroup { operations, ..AskedGroup::default() };
     let mut fields = Fields { rest: bytes, seen: 0 };
     while let Some((field, value)) = fields.next()? {
         match (field, value) {
