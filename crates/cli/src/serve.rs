@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
@@ -51,6 +52,7 @@ impl Serve {
         metrics::process::raise_fd_limit();
         let exceptions = Exceptions { restored: self.restored, accept_clock: self.accept_clock };
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(door_threads())
             .enable_all()
             .build()
             .map_err(|source| ServeError::System { doing: "start threads", source })?;
@@ -73,6 +75,13 @@ impl Serve {
         runtime.shutdown_background();
         Ok(served?)
     }
+}
+
+/// Threads that read requests and write answers: a core is left to the one that turns the engine and waits for the disk. One more
+/// would be woken for nothing most of the time.
+fn door_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    (cores - 1).max(1)
 }
 
 /// Resolves when the operating system asks for an end.
