@@ -21,9 +21,11 @@ mod report;
 
 use std::fs::File;
 use std::io::Write;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
@@ -132,6 +134,15 @@ impl Protocol {
             Protocol::Stream => "a gRPC stream",
         }
     }
+
+    /// How many threads drive clients, of so many processors. Those who share one connection do little by themselves: more
+    /// threads would wake each other more than they get done, and take the time from the server if that is here too.
+    fn threads(self, processors: usize) -> usize {
+        match self {
+            Protocol::Http | Protocol::Grpc => processors,
+            Protocol::Stream => processors.div_ceil(4),
+        }
+    }
 }
 
 /// How long to hold; nothing at all needs no unit.
@@ -162,7 +173,9 @@ impl Load {
         let picture =
             self.plot.as_ref().map(|path| File::create(path).map_err(|error| self.unwritable(&error)));
         let picture = picture.transpose()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let threads = self.protocol.threads(available_parallelism().map_or(1, NonZero::get));
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime =
             runtime.map_err(|error| Failure::new(of_io(&error), format!("cannot start threads: {error}")))?;
         let finished = runtime.block_on(self.measure(plan));
