@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use by_hand::{acquire, get, queue, release, renew};
 use leasehold_engine::{
     AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
-    Metrics, Notice, OnEvents, Op, Replay, Told, founding_key, start,
+    Metrics, Notice, OnEvents, Op, Reading, Replay, Told, founding_key, start,
 };
 use leasehold_journal::{
     Chore, ChoreDone, Extent, FileJournal, Folder, Journal, MemoryJournal, Options, StorageError,
@@ -20,7 +20,15 @@ use leasehold_state_machine::event::{Event, Release};
 use leasehold_state_machine::limits::Limits;
 
 fn launch(replay: Replay, journal: Box<dyn Journal>, options: DriverOptions) -> Handle {
-    let clock = Arc::new(MachineClock::new().unwrap());
+    launch_by(Arc::new(MachineClock::new().unwrap()), replay, journal, options)
+}
+
+fn launch_by(
+    clock: Arc<dyn Clock>,
+    replay: Replay,
+    journal: Box<dyn Journal>,
+    options: DriverOptions,
+) -> Handle {
     let engine_options = EngineOptions {
         founding_key: founding_key().unwrap(),
         restored: None,
@@ -350,4 +358,49 @@ async fn a_thread_that_panics_does_not_leave_a_silent_server() {
     let (outcome, failure) = tokio::join!(handle.ask(acquire("a", "w1", 60_000)), handle.failed());
     assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{outcome:?}");
     assert!(matches!(failure, Failure::Panicked));
+}
+
+/// A clock that stands still: nothing waits long enough.
+struct Still;
+
+impl Clock for Still {
+    fn read(&self) -> Reading {
+        Reading { raw_us: 1_000_000_000, wall_ms: 1_790_000_000_000 }
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        [7; 16]
+    }
+}
+
+#[tokio::test]
+async fn a_place_in_line_goes_to_the_disk_with_what_comes_next() {
+    let commits = Arc::new(Mutex::new(Vec::new()));
+    let on_events: OnEvents = {
+        let commits = commits.clone();
+        Box::new(move |events| commits.lock().unwrap().push(events))
+    };
+    let commit_of = |wanted: fn(&Event) -> bool| {
+        let commits = commits.lock().unwrap();
+        commits.iter().position(|events: &Vec<Told>| events.iter().any(|(_, _, event)| wanted(event)))
+    };
+    let is_queued = |event: &Event| matches!(event, Event::Queued { .. });
+    let options = DriverOptions { on_events, ..DriverOptions::default() };
+    let journal = Box::new(MemoryJournal::new());
+    let handle = launch_by(Arc::new(Still), Replay::new(Limits::default()), journal, options);
+
+    let first = lease(handle.ask(acquire("a", "w1", 60_000)).await);
+    let mut waiting = std::pin::pin!(handle.ask(queue("a", "w2", 60_000, 60_000, None)));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut cx).is_pending());
+    // Needs no disk, and is answered in a turn after that of the place in line.
+    lease(handle.ask(renew(&first)).await);
+    assert_eq!(commit_of(is_queued), None, "nobody waits for it to be on the disk");
+
+    handle.ask(release(&first)).await.unwrap();
+    lease(waiting.await);
+    let commit = commit_of(is_queued);
+    assert!(commit.is_some());
+    assert_eq!(commit, commit_of(|event| matches!(event, Event::Released { .. })));
+    handle.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The feed: the last public events and everybody who watches. Fed from the engine's thread through the intake, worked
+//! The feed: the last public events and everybody who watches. Fed by whoever turns the engine through the intake, worked
 //! by a thread of its own. Whoever begins to watch is taken in at one place in the order of events: nothing between
 //! what it reads of the past and what it then hears is missing or comes twice.
 

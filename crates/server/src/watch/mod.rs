@@ -1,7 +1,7 @@
 //! Watching: what happens to a lock, or to all locks with a prefix, told to whoever wants to hear it, without gaps or
 //! repeats, across reconnects and restarts.
 //!
-//! Events leave the engine's thread through the [`intake`], which never makes it wait. The [`feed`] keeps the last of
+//! Events leave the engine through the [`intake`], which never makes it wait. The [`feed`] keeps the last of
 //! them and passes each to the [`seat`]s it concerns; whoever sits there reads them with a [`watching`]. Only durable
 //! events come here. Nothing here knows how they are written on a wire.
 
