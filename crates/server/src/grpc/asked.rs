@@ -356,6 +356,30 @@ mod tests {
     }
 
     #[test]
+    fn also_one_that_was_put_together_by_chance() {
+        let mut chance: u64 = 1;
+        let mut below = |end: usize| {
+            chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (chance >> 33) as usize % end
+        };
+        let whole = whole().encode_to_vec();
+        for _ in 0..20_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=below(4) {
+                // A stretch of it is put in the place of another, which may be empty, and a byte is changed.
+                let (from, to) = (below(bytes.len()), below(bytes.len()));
+                let stretch = bytes[from..(from + below(12)).min(bytes.len())].to_vec();
+                let end = (to + below(12)).min(bytes.len());
+                bytes.splice(to..end, stretch);
+                bytes.push(0);
+                let at = below(bytes.len());
+                bytes[at] = below(256) as u8;
+            }
+            is_read_as_the_message_is(&bytes);
+        }
+    }
+
+    #[test]
     fn also_one_that_says_something_twice() {
         let twice = [whole().encode_to_vec(), whole().encode_to_vec()].concat();
         is_read_as_the_message_is(&twice);
