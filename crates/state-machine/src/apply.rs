@@ -16,7 +16,7 @@ use crate::records::{EndedLease, EndedWhy, Presence, Session, Waiter};
 use crate::requests::{Fate, Requests};
 use crate::space::Space;
 use crate::timers::Due;
-use crate::tombstones::{Tombstone, Tombstones};
+use crate::tombstones::Tombstone;
 use crate::words::{Owner, Ttl};
 
 impl Machine {
@@ -172,7 +172,6 @@ impl Machine {
     pub(crate) fn found(&mut self, key: HashKey) {
         self.key = Some(key);
         self.requests = Requests::new(key);
-        self.tombstones = Tombstones::new();
         self.owners = Owners::new(key);
         self.space = Space::new(key);
         self.attachments = HashMap::with_hasher(Keyed(key));
@@ -298,7 +297,7 @@ impl Machine {
             self.requests.retire(mark.name, Some(mark.payload), Fate::Ended(how), self.now.us);
         }
         let check = self.lease_check(name);
-        self.tombstones.set(lease.secret, Tombstone { check, how }, self.now.us);
+        self.tombstones.set(Tombstone { secret: lease.secret, check, how }, self.now.us);
         self.owners.release_number(lease.owner);
         self.wake_parked(lease.ticket);
     }
@@ -357,7 +356,7 @@ impl Machine {
         session.over = Some(how);
         self.timers.disarm(&mut session.armed_us, Due::Session(slot));
         let check = session_check(self.key.unwrap_or_default(), &session.owner);
-        self.tombstones.set(session.secret, Tombstone { check, how }, self.now.us);
+        self.tombstones.set(Tombstone { secret: session.secret, check, how }, self.now.us);
         if let Some(mark) = session.request {
             self.requests.retire(mark.name, Some(mark.payload), Fate::Ended(how), self.now.us);
         }

@@ -185,6 +185,7 @@ impl Machine {
         assert!(now.us >= self.now.us, "the server's time never goes back");
         self.now = now;
         self.slice = crate::limits::SLICE;
+        self.tombstones.index();
     }
 
     /// Takes in an event of the engine's own.

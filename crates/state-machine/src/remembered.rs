@@ -5,23 +5,41 @@ use alloc::collections::VecDeque;
 
 use crate::limits::SLICE;
 
-/// Keys in the order in which they were set aside.
+/// Things in the order in which they were set aside.
 #[derive(Debug)]
-pub(crate) struct Remembered<K> {
-    queue: VecDeque<(K, u64)>,
+pub(crate) struct Remembered<T> {
+    queue: VecDeque<T>,
     /// The number of the oldest.
     first: u64,
+    /// When they were set aside. Many come at one time, so a time is kept once, with the number at which it ends.
+    times: VecDeque<Time>,
     /// Everything numbered below this was set aside before the last recovery, at this time.
     recovered: (u64, u64),
 }
 
-impl<K: Copy> Remembered<K> {
+#[derive(Debug)]
+struct Time {
+    end: u64,
+    at_us: u64,
+}
+
+impl<T> Remembered<T> {
     pub(crate) fn new() -> Self {
-        Remembered { queue: VecDeque::new(), first: 0, recovered: (0, 0) }
+        Remembered { queue: VecDeque::new(), first: 0, times: VecDeque::new(), recovered: (0, 0) }
     }
 
-    pub(crate) fn push(&mut self, key: K, now_us: u64) {
-        self.queue.push_back((key, now_us));
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.queue.reserve(more);
+    }
+
+    pub(crate) fn push(&mut self, thing: T, now_us: u64) {
+        self.queue.push_back(thing);
+        let end = self.end();
+        match self.times.back_mut() {
+            Some(time) if time.at_us == now_us => time.end = end,
+            _ => self.times.push_back(Time { end, at_us: now_us }),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -50,7 +68,7 @@ impl<K: Copy> Remembered<K> {
 
     /// When the oldest was set aside.
     pub(crate) fn oldest_us(&self) -> Option<u64> {
-        self.queue.front().map(|(_, at_us)| self.aged(self.first, *at_us))
+        self.times.front().map(|time| self.aged(self.first, time.at_us))
     }
 
     fn aged(&self, number: u64, at_us: u64) -> u64 {
@@ -59,27 +77,82 @@ impl<K: Copy> Remembered<K> {
 
     /// The number up to which everything was set aside at `until_us` or before, at most a slice further than now.
     pub(crate) fn older_than(&self, until_us: u64) -> u64 {
+        let last = self.end().min(self.first + SLICE as u64);
         let mut number = self.first;
-        for (_, at_us) in self.queue.iter().take(SLICE) {
-            if self.aged(number, *at_us) > until_us {
+        for time in &self.times {
+            if number == last || self.aged(number, time.at_us) > until_us {
                 break;
             }
-            number += 1;
+            number = time.end.min(last);
         }
         number
     }
 
     /// Takes out the oldest if its number is below `before`.
-    pub(crate) fn pop_before(&mut self, before: u64) -> Option<K> {
+    pub(crate) fn pop_before(&mut self, before: u64) -> Option<T> {
         if self.first >= before {
             return None;
         }
-        let (key, _) = self.queue.pop_front()?;
+        let thing = self.queue.pop_front()?;
         self.first += 1;
-        Some(key)
+        self.times.pop_front_if(|time| time.end == self.first);
+        Some(thing)
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
-        self.queue.iter().map(|(key, _)| key)
+    /// The one with this number, if it is not forgotten.
+    pub(crate) fn get(&self, number: u64) -> Option<&T> {
+        self.queue.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.queue.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_first_by_number_and_by_age() {
+        let mut kept = Remembered::new();
+        kept.start_at(7);
+        for (thing, now_us) in [('a', 1), ('b', 1), ('c', 3), ('d', 4), ('e', 4)] {
+            kept.push(thing, now_us);
+        }
+        assert_eq!((kept.first(), kept.end(), kept.len(), kept.oldest_us()), (7, 12, 5, Some(1)));
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|until_us| kept.older_than(until_us)), [7, 9, 9, 10, 12, 12]);
+        assert_eq!(
+            (kept.get(6), kept.get(7), kept.get(11), kept.get(12)),
+            (None, Some(&'a'), Some(&'e'), None)
+        );
+        assert_eq!((kept.pop_before(7), kept.pop_before(8), kept.pop_before(8)), (None, Some('a'), None));
+        assert_eq!((kept.oldest_us(), kept.older_than(1), kept.get(7)), (Some(1), 9, None));
+        assert_eq!((kept.pop_before(10), kept.pop_before(10)), (Some('b'), Some('c')));
+        assert_eq!((kept.oldest_us(), kept.first(), kept.older_than(3)), (Some(4), 10, 10));
+        assert!(kept.iter().eq(&['d', 'e']));
+    }
+
+    #[test]
+    fn ages_begin_anew_with_a_recovery_and_numbers_do_not() {
+        let mut kept = Remembered::new();
+        kept.push('a', 1);
+        kept.push('b', 2);
+        kept.recover(100);
+        kept.push('c', 100);
+        kept.push('d', 101);
+        assert_eq!((kept.oldest_us(), kept.older_than(99), kept.older_than(100)), (Some(100), 0, 3));
+        assert_eq!((kept.pop_before(4), kept.older_than(100), kept.older_than(101)), (Some('a'), 3, 4));
+    }
+
+    #[test]
+    fn one_slice_is_named_at_a_time() {
+        let mut kept = Remembered::new();
+        (0..2 * SLICE + 1).for_each(|thing| kept.push(thing, (thing / SLICE) as u64));
+        assert_eq!((kept.older_than(9), kept.older_than(0)), (SLICE as u64, SLICE as u64));
+        while kept.pop_before(SLICE as u64 + 1).is_some() {}
+        assert_eq!((kept.older_than(9), kept.oldest_us()), (2 * SLICE as u64 + 1, Some(1)));
+        while kept.pop_before(u64::MAX).is_some() {}
+        assert_eq!((kept.oldest_us(), kept.older_than(9), kept.len()), (None, 2 * SLICE as u64 + 1, 0));
     }
 }

@@ -23,6 +23,8 @@ use crate::tombstones::Tombstone;
 const VERSION: u8 = 2;
 /// The one before fenced files; still read.
 const VERSION_WITHOUT_FILES: u8 = 1;
+/// What one ended lease or session takes.
+const TOMBSTONE_BYTES: usize = 25;
 
 impl Machine {
     /// Appends the journaled state.
@@ -68,7 +70,7 @@ impl Machine {
         }
         put_number(out, self.requests.retired.first());
         put_number(out, self.requests.retired.len() as u64);
-        for key in self.requests.retired.keys() {
+        for key in self.requests.retired.iter() {
             put_pair(out, key.0);
             if let Some(known) = self.requests.get(&RequestName::Chosen(*key)) {
                 put_known(out, known);
@@ -76,12 +78,10 @@ impl Machine {
         }
         put_number(out, self.tombstones.set.first());
         put_number(out, self.tombstones.set.len() as u64);
-        for secret in self.tombstones.set.keys() {
-            put_pair(out, secret.0);
-            if let Some(stone) = self.tombstones.get(secret) {
-                put_payload(out, stone.check);
-                put_ending(out, stone.how);
-            }
+        for stone in self.tombstones.set.iter() {
+            put_pair(out, stone.secret.0);
+            put_payload(out, stone.check);
+            put_ending(out, stone.how);
         }
     }
 
@@ -165,10 +165,12 @@ impl Machine {
             machine.requests.retire(RequestName::Chosen(key), known.payload, known.fate, 0);
         }
         machine.tombstones.set.start_at(from.number_in("a number", NUMBER_END)?);
-        for _ in 0..from.count()? {
-            let secret = from.secret()?;
-            let stone = Tombstone { check: from.payload()?, how: get_ending(&mut from)? };
-            machine.tombstones.set(secret, stone, 0);
+        let stones = from.count()?;
+        machine.tombstones.set.reserve(stones.min(from.left() / TOMBSTONE_BYTES));
+        for _ in 0..stones {
+            let stone =
+                Tombstone { secret: from.secret()?, check: from.payload()?, how: get_ending(&mut from)? };
+            machine.tombstones.set(stone, 0);
         }
         from.finish()?;
         if machine.space.deleted_files().any(|(number, _)| !machine.space.is_stood_on(number)) {

@@ -26,6 +26,7 @@ impl Machine {
         self.now = now;
         self.requests.retired.recover(now.us);
         self.tombstones.set.recover(now.us);
+        self.tombstones.index();
         self.forgot_us = now.us;
         self.looked_over_us = now.us;
         for client in self.requests.clients.values_mut() {
