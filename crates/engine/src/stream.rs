@@ -56,6 +56,8 @@ pub struct Stream {
     outgoing: Vec<Message>,
     /// Requests without an outcome, and which of them may stand in line.
     in_flight: ByNumber<u64, (Attachment, bool)>,
+    /// How much is heard at once.
+    share: usize,
     /// Which answers the client has; goes to the engine with the next request that changes something.
     mark: Option<Mark>,
     mark_is_news: bool,
@@ -84,6 +86,7 @@ impl Handle {
             said: Vec::new(),
             outgoing: Vec::new(),
             in_flight: ByNumber::default(),
+            share: 1,
             arrived_raw_us: None,
             mark: None,
             mark_is_news: false,
@@ -113,6 +116,7 @@ impl Stream {
     pub fn send(&mut self) {
         self.arrived_raw_us = None;
         if !self.outgoing.is_empty() {
+            self.share = (self.in_flight.len() / 2).clamp(1, HEARD_MAX);
             // Dropped when the server has just stopped, which each request then says by itself.
             self.shared.inbox.put_all(&mut self.outgoing);
         }
@@ -148,13 +152,16 @@ impl Stream {
         self.outgoing.push(Message::Ignore(session, self.say.clone()));
     }
 
-    /// Waits until there is something to hear, and takes all of it. Nothing is lost when the future is dropped.
+    /// Waits until there is something to hear, and takes it, but not more than half of what was in flight: who is told and
+    /// asks for the next thing does so while the others are decided. With everybody told at once everybody would ask at once,
+    /// and the client would rest while the server works, and the server while the client does. Nothing is lost when the
+    /// future is dropped.
     pub async fn hear(&mut self, into: &mut Vec<Heard>) {
         self.send();
         let before = into.len();
         while into.len() == before {
             // The stream keeps a sender itself, so that the channel does not end before it.
-            self.hear.recv_many(&mut self.said, HEARD_MAX).await;
+            self.hear.recv_many(&mut self.said, self.share).await;
             for (attachment, heard) in self.said.drain(..) {
                 // An older attempt of a number that was asked again is not heard of any more.
                 let current = match &heard {
@@ -179,8 +186,8 @@ impl Stream {
     }
 }
 
-/// The most that is heard at once.
-const HEARD_MAX: usize = 1024;
+/// The most that is heard at once, however much is in flight.
+const HEARD_MAX: usize = 128;
 /// How often a client that changes nothing is said to be still there; far within the time it is remembered.
 const STILL_THERE_EVERY_US: u64 = 60_000_000;
 

@@ -101,6 +101,25 @@ async fn a_mark_goes_with_the_next_change_and_not_with_a_renewal() {
 }
 
 #[tokio::test]
+async fn half_of_them_ask_again_while_the_others_are_decided() {
+    const ASKED: u64 = 9;
+    let engine = launch();
+    let mut stream = engine.stream();
+    for number in 1..=ASKED {
+        stream.ask(number, numbered(number, acquire(&format!("lock-{number}"), "w1", 30_000))).unwrap();
+    }
+    stream.send();
+    // Answers come in order: what was asked last and by another way is answered after all of these.
+    lease(engine.ask(acquire("last", "w2", 30_000)).await);
+    let mut groups = Vec::new();
+    while stream.in_flight() > 0 {
+        groups.push(hear(&mut stream).await.len());
+    }
+    assert_eq!(groups, [4, 4, 1]);
+    engine.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_that_stops_tells_the_conversation() {
     let engine = launch();
     lease(engine.ask(acquire("a", "holder", 30_000)).await);

@@ -1,6 +1,6 @@
 //! Many operations and their answers over one connection. Reads groups as they come, asks the engine under each
-//! operation's number, and writes whatever has been answered meanwhile as one group: there is one task for a whole
-//! stream, and no delay to gather more.
+//! operation's number, and writes what has been answered meanwhile in groups, each of at most half of what is in flight: there
+//! is one task for a whole stream, and no delay to gather more.
 
 use std::collections::HashSet;
 use std::sync::Arc;
