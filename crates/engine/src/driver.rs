@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::{ChoreDone, Journal, StorageError};
@@ -22,7 +23,7 @@ use crate::engine::Engine;
 use crate::handle::{Failure, Handle, Message, Shared, Telling};
 use crate::inbox::StandingIn;
 use crate::limits::{
-    LINGER_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
+    LINGER_US, LOOK_OUT_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
 };
 use crate::notice::Notice;
 use crate::secrets::Secrets;
@@ -100,7 +101,10 @@ pub fn start(
         let common = common.clone();
         thread::Builder::new().name("stand-in".into()).spawn(move || common.stand_in())?
     };
-    let driver = Driver { common, storage, stand_in, commit_us: 0 };
+    // Where there is one processor, looking out would keep it from those who are to bring something. Where orders are chosen
+    // there is no time.
+    let may_look_out = !cfg!(feature = "shuttle") && available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    let driver = Driver { common, storage, stand_in, commit_us: 0, may_look_out, waited_us: u64::MAX };
     thread::Builder::new().name("journal".into()).spawn(move || driver.run())?;
     Ok(Handle { shared })
 }
@@ -232,6 +236,10 @@ struct Driver {
     stand_in: JoinHandle<()>,
     /// How long the last commit took.
     commit_us: u64,
+    /// Whether it may keep a processor busy for a moment.
+    may_look_out: bool,
+    /// How long nothing came the last time that nothing was to be done.
+    waited_us: u64,
 }
 
 /// What a turn left to be done.
@@ -288,7 +296,7 @@ impl Driver {
                     durable = Some(last_seq);
                 }
                 Next::Wait(patience) => {
-                    self.common.shared.inbox.wait(Some(patience));
+                    self.wait(patience);
                     if self.storage.look_is_due() {
                         let room = self.away(Storage::look_around)?;
                         self.tell_of_room(room);
@@ -298,6 +306,18 @@ impl Driver {
                 Next::Over => return Ok(None),
             }
         }
+    }
+
+    /// Waits for something to arrive. When things come one upon the other it does not sleep at once: waking it would take
+    /// longer than what it is woken for.
+    fn wait(&mut self, patience: Duration) {
+        let inbox = &self.common.shared.inbox;
+        let begun = Instant::now();
+        if self.may_look_out && self.waited_us < LOOK_OUT_US {
+            inbox.look_out(patience.min(Duration::from_micros(LOOK_OUT_US)));
+        }
+        inbox.wait(Some(patience.saturating_sub(begun.elapsed())));
+        self.waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     }
 
     /// Does what may take long, while the stand-in looks after the engine.

@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// A queue with a taker and its stand-in.
 #[derive(Debug)]
@@ -117,6 +117,20 @@ impl<T> Inbox<T> {
             }
         };
         state.asleep = false;
+    }
+
+    /// The taker looks again and again, giving way to other threads, until there is something to take or the time is over.
+    /// Whoever puts something in need not wake it then, and it is there at once.
+    pub fn look_out(&self, patience: Duration) {
+        let begun = Instant::now();
+        while !self.has_news() && begun.elapsed() < patience {
+            thread::yield_now();
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        let state = self.lock();
+        !state.messages.is_empty() || state.closed
     }
 
     /// Takes everything that is there. `into` must be empty: it is exchanged, so that neither side allocates in the long
@@ -248,6 +262,20 @@ mod tests {
         assert!(late.is_empty() && inbox.close().is_empty());
         inbox.wait(None);
         assert!(!inbox.stand_in(Duration::ZERO, &mut StandingIn::default()), "nobody waits for ever");
+    }
+
+    #[test]
+    fn looking_out_ends_with_what_comes_or_with_the_time() {
+        let inbox = Arc::new(Inbox::default());
+        inbox.look_out(Duration::from_millis(1));
+        let taker = {
+            let inbox = inbox.clone();
+            std::thread::spawn(move || inbox.look_out(Duration::MAX))
+        };
+        inbox.put(1).unwrap();
+        taker.join().unwrap();
+        inbox.close();
+        inbox.look_out(Duration::MAX);
     }
 
     #[test]

@@ -80,6 +80,11 @@ pub const STAND_IN_LOOK_EVERY_MS: u64 = 20;
 /// have to wait for it to be on the disk. Long against a commit on a fast disk, short for everybody else.
 pub const LINGER_US: u64 = 1_000;
 
+/// So long the engine's thread looks out for the next request before it sleeps, if the last one came within this time: about
+/// what a client on the same machine takes from an answer to its next question. Falling asleep and being woken takes longer
+/// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too.
+pub const LOOK_OUT_US: u64 = 150;
+
 /// A commit that takes this long is worth a line in the log.
 pub const SLOW_COMMIT_MS: u64 = 500;
 /// An expiry that is noticed this late is worth a line in the log.
