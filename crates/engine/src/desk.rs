@@ -13,6 +13,7 @@ use crate::handle::{Admitted, Asked, Shared, undelivered};
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::stream::{Listeners, Way};
+use crate::voice::Listening;
 use crate::withheld::{Told, Unasked};
 
 /// Hears events, and may keep them.
@@ -32,6 +33,8 @@ pub(crate) struct Desk {
     arrivals: Vec<Request>,
     /// What leaves; kept, so that its lists need not be allocated each time.
     released: Released,
+    /// Who is woken when everything has been said.
+    listening: Listening,
     on_events: OnEvents,
 }
 
@@ -60,6 +63,7 @@ impl Desk {
             calls: ByNumber::default(),
             arrivals: Vec::new(),
             released: Released::default(),
+            listening: Listening::default(),
             on_events,
         }
     }
@@ -112,10 +116,10 @@ impl Desk {
             match news {
                 Unasked::Queued(notice) => {
                     if let Some(call) = self.calls.get(&notice.to) {
-                        call.way.say_queued(notice.position);
+                        call.way.say_queued(notice.position, &mut self.listening);
                     }
                 }
-                Unasked::Ended(notice) => self.listeners.say_ended(&notice),
+                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.listening),
             }
         }
         // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
@@ -126,6 +130,7 @@ impl Desk {
         for reply in replies.drain(..) {
             self.answer(reply);
         }
+        self.listening.wake();
         self.released = released;
         for notice in self.engine.take_notices() {
             (self.on_notice)(&notice);
@@ -137,7 +142,7 @@ impl Desk {
         let Some(Call { way, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
         // Whoever hears the answer may ask again at once.
         drop(permit);
-        if let Some(outcome) = way.send(reply.outcome)
+        if let Some(outcome) = way.send(reply.outcome, &mut self.listening)
             && is_acquire
             && let Some(lease) = undelivered(&outcome)
         {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex, MutexGuard, thread};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// A queue with a taker and its stand-in.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl<T> Inbox<T> {
     pub fn look_out(&self, patience: Duration) {
         let begun = Instant::now();
         while !self.has_news() && begun.elapsed() < patience {
-            thread::yield_now();
+            crate::sync::thread::yield_now();
         }
     }
 

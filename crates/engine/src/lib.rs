@@ -42,6 +42,7 @@ mod secrets;
 mod handle;
 mod reading;
 mod stream;
+mod voice;
 
 mod appliers;
 mod desk;

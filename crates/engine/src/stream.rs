@@ -10,11 +10,12 @@ use leasehold_state_machine::answer::{EndedView, Outcome, Refusal};
 use leasehold_state_machine::command::{Attachment, Command};
 use leasehold_state_machine::ids::{Secret, SessionId};
 use leasehold_state_machine::words::ClientId;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::by_number::ByNumber;
 use crate::handle::{Asked, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
+use crate::voice::{Ear, Listening, Voice, voice};
 
 /// What a stream hears.
 #[derive(Debug)]
@@ -48,8 +49,8 @@ pub(crate) type Said = (Option<Attachment>, Heard);
 /// One conversation. Dropping it detaches whatever still waits.
 pub struct Stream {
     shared: Arc<Shared>,
-    say: mpsc::UnboundedSender<Said>,
-    hear: mpsc::UnboundedReceiver<Said>,
+    say: Voice<Said>,
+    ear: Ear<Said>,
     /// What has been said and not yet looked at; kept to be used again.
     said: Vec<Said>,
     /// What goes to the engine at the next sending.
@@ -78,11 +79,11 @@ impl Handle {
     /// Begins a conversation.
     pub fn stream(&self) -> Stream {
         // Unbounded in type only: nothing is said that was not asked for, and the caller bounds what it asks.
-        let (say, hear) = mpsc::unbounded_channel();
+        let (say, ear) = voice();
         Stream {
             shared: self.shared.clone(),
             say,
-            hear,
+            ear,
             said: Vec::new(),
             outgoing: Vec::new(),
             in_flight: ByNumber::default(),
@@ -160,8 +161,7 @@ impl Stream {
         self.send();
         let before = into.len();
         while into.len() == before {
-            // The stream keeps a sender itself, so that the channel does not end before it.
-            self.hear.recv_many(&mut self.said, self.share).await;
+            self.ear.hear(&mut self.said, self.share).await;
             for (attachment, heard) in self.said.drain(..) {
                 // An older attempt of a number that was asked again is not heard of any more.
                 let current = match &heard {
@@ -228,7 +228,7 @@ impl Drop for Stream {
 }
 
 /// Who hears of a session's ended leases.
-pub(crate) type Listener = mpsc::UnboundedSender<Said>;
+pub(crate) type Listener = Voice<Said>;
 
 /// How an answer goes back. Dropped without one, it belongs to a server that stops: a call finds that out by itself, a
 /// conversation is told.
@@ -243,7 +243,7 @@ pub(crate) enum Way {
 pub(crate) struct Numbered {
     number: u64,
     attachment: Attachment,
-    say: mpsc::UnboundedSender<Said>,
+    say: Voice<Said>,
     answered: bool,
 }
 
@@ -251,20 +251,22 @@ impl Drop for Numbered {
     fn drop(&mut self) {
         if !self.answered {
             let outcome = Heard::Outcome { number: self.number, outcome: Err(STOPPING) };
-            let _ = self.say.send((Some(self.attachment), outcome));
+            let mut listening = Listening::default();
+            let _ = self.say.say((Some(self.attachment), outcome), &mut listening);
+            listening.wake();
         }
     }
 }
 
 impl Way {
-    /// Sends the answer; gives it back when nobody is there.
-    pub fn send(self, outcome: Outcome) -> Option<Outcome> {
+    /// Sends the answer, which a conversation hears when it is woken; gives it back when nobody is there.
+    pub fn send(self, outcome: Outcome, listening: &mut Listening) -> Option<Outcome> {
         match self {
             Way::Once(answer) => answer.send(outcome).err(),
             Way::Stream(mut request) => {
                 request.answered = true;
                 let outcome = Heard::Outcome { number: request.number, outcome };
-                match request.say.send((Some(request.attachment), outcome)).err()?.0.1 {
+                match request.say.say((Some(request.attachment), outcome), listening).err()?.1 {
                     Heard::Outcome { outcome, .. } => Some(outcome),
                     Heard::Queued { .. } | Heard::Ended { .. } => None,
                 }
@@ -273,11 +275,11 @@ impl Way {
     }
 
     /// Says that the request stands in line, to whoever wants to know.
-    pub fn say_queued(&self, position: u64) {
+    pub fn say_queued(&self, position: u64, listening: &mut Listening) {
         if let Way::Stream(request) = self {
             // Who has gone will be found out when the answer is sent.
             let queued = Heard::Queued { number: request.number, position };
-            let _ = request.say.send((Some(request.attachment), queued));
+            let _ = request.say.say((Some(request.attachment), queued), listening);
         }
     }
 }
@@ -294,24 +296,24 @@ const CLEAR_AT: usize = 1024;
 impl Listeners {
     pub fn add(&mut self, session: SessionId, listener: Listener) {
         if self.by_session.len().is_multiple_of(CLEAR_AT) {
-            self.by_session.retain(|_, listeners| listeners.iter().any(|listener| !listener.is_closed()));
+            self.by_session.retain(|_, listeners| listeners.iter().any(|listener| !listener.is_unheard()));
         }
         let listeners = self.by_session.entry(session.secret()).or_default();
-        listeners.retain(|known| !known.is_closed() && !known.same_channel(&listener));
+        listeners.retain(|known| !known.is_unheard() && !known.is_same(&listener));
         listeners.push(listener);
     }
 
     pub fn remove(&mut self, session: SessionId, listener: &Listener) {
         let Some(listeners) = self.by_session.get_mut(&session.secret()) else { return };
-        listeners.retain(|known| !known.same_channel(listener));
+        listeners.retain(|known| !known.is_same(listener));
         if listeners.is_empty() {
             self.by_session.remove(&session.secret());
         }
     }
 
-    pub fn say_ended(&mut self, notice: &EndedNotice) {
+    pub fn say_ended(&mut self, notice: &EndedNotice, listening: &mut Listening) {
         let Some(listeners) = self.by_session.get_mut(&notice.session.secret()) else { return };
         let heard = || Heard::Ended { session: notice.session, ended: notice.ended.clone() };
-        listeners.retain(|listener| listener.send((None, heard())).is_ok());
+        listeners.retain(|listener| listener.say((None, heard()), listening).is_ok());
     }
 }

@@ -1,0 +1,144 @@
+//! What is said into a conversation and not yet heard. Saying something wakes nobody: whoever says it gets the waker of the
+//! one who listens, and wakes it when everything has been said. A listener that is woken at the first word takes the
+//! processor from the speaker, hears that word, sleeps, and is woken for the next.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// The end that says. Clones speak into the same conversation.
+pub(crate) struct Voice<T>(Arc<Mutex<State<T>>>);
+
+/// The end that hears.
+pub(crate) struct Ear<T>(Arc<Mutex<State<T>>>);
+
+struct State<T> {
+    said: VecDeque<T>,
+    /// Whoever waits for the next word.
+    listener: Option<Waker>,
+    /// Nobody will hear anything any more.
+    deaf: bool,
+}
+
+/// Who is to be woken when everything has been said.
+#[derive(Default)]
+pub(crate) struct Listening(Vec<Waker>);
+
+impl Listening {
+    /// Wakes all of them.
+    pub fn wake(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
+/// The two ends of a conversation.
+pub(crate) fn voice<T>() -> (Voice<T>, Ear<T>) {
+    let state = State { said: VecDeque::new(), listener: None, deaf: false };
+    let state = Arc::new(Mutex::new(state));
+    (Voice(Arc::clone(&state)), Ear(state))
+}
+
+impl<T> Voice<T> {
+    /// Says something, and leaves to the caller to wake whoever listens. Gives it back when nobody will hear it.
+    pub fn say(&self, what: T, listening: &mut Listening) -> Result<(), T> {
+        let mut state = lock(&self.0);
+        if state.deaf {
+            return Err(what);
+        }
+        state.said.push_back(what);
+        listening.0.extend(state.listener.take());
+        Ok(())
+    }
+
+    /// Whether nobody will hear anything.
+    pub fn is_unheard(&self) -> bool {
+        lock(&self.0).deaf
+    }
+
+    /// Whether both speak into the same conversation.
+    pub fn is_same(&self, other: &Voice<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T> Clone for Voice<T> {
+    fn clone(&self) -> Self {
+        Voice(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Ear<T> {
+    /// Waits until something was said, and takes up to so much of it. Nothing is lost when the future is dropped.
+    pub async fn hear(&mut self, into: &mut Vec<T>, max: usize) {
+        poll_fn(|cx| {
+            let mut state = lock(&self.0);
+            if state.said.is_empty() {
+                state.listener = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            let taken = state.said.len().min(max);
+            into.extend(state.said.drain(..taken));
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+impl<T> Drop for Ear<T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0);
+        state.deaf = true;
+        let unheard = std::mem::take(&mut state.said);
+        drop(state);
+        // Not under the lock: whoever is dropped may have something to say.
+        drop(unheard);
+    }
+}
+
+fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+    // No code that can panic runs under this lock.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn whoever_listens_is_woken_once_and_when_everything_was_said() {
+        let (voice, mut ear) = voice();
+        let (woken, mut listening) = (Arc::new(Woken::default()), Listening::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let cx = &mut Context::from_waker(&waker);
+        let mut heard = Vec::new();
+        assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_pending());
+        for word in 1..=3 {
+            voice.say(word, &mut listening).unwrap();
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        listening.wake();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
+        assert_eq!(heard, [1, 2]);
+        assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
+        assert_eq!(heard, [1, 2, 3]);
+        listening.wake();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "nobody waits");
+        drop(ear);
+        assert!(voice.is_unheard());
+        assert_eq!(voice.clone().say(4, &mut listening), Err(4));
+    }
+}
