@@ -48,6 +48,11 @@ impl Scale {
         minutes: 60,
     };
 
+    /// One of two times: in full, or of a look.
+    pub fn seconds(self, full: u64, quick: u64) -> Duration {
+        Duration::from_secs(if self.quick { quick } else { full })
+    }
+
     /// What is measured of a workload: each number of clients.
     fn plans(self, workload: Workload) -> impl Iterator<Item = Plan> {
         let sizes: &[usize] = match (workload, self.quick) {

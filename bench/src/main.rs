@@ -112,7 +112,7 @@ fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
     let mut progress = Progress::new();
     for part in &parts {
         let times = u32::try_from(rounds(part)).unwrap_or(u32::MAX);
-        progress.expect(part.expected[usize::from(scale.quick)] * times);
+        progress.expect((part.expected)(scale) * times);
     }
     let temporary = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let machine = machine::facts(temporary.path())?;
@@ -131,7 +131,7 @@ fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
             if let Err(error) = (part.run)(scale, &mut taken.book) {
                 taken.book.fail(part.name, &error);
             }
-            progress.done(part.expected[usize::from(scale.quick)], part.name);
+            progress.done((part.expected)(scale), part.name);
         }
     }
     Ok(taken)

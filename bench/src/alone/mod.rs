@@ -17,8 +17,8 @@ pub const SYSTEM: &str = "leasehold";
 pub struct Part {
     /// The workload in the keys of its figures, and what `--only` takes.
     pub name: &'static str,
-    /// About how long one repetition takes: in full, and as a quick look.
-    pub expected: [Duration; 2],
+    /// About how long one repetition takes.
+    pub expected: fn(Scale) -> Duration,
     /// How often it is repeated in full; a quick look is taken once.
     pub rounds: usize,
     /// Measures once, and records what it finds.
@@ -27,10 +27,6 @@ pub struct Part {
 
 /// All of them, in the order of the report.
 pub const PARTS: &[Part] = &[
-    Part { name: "refusals", expected: [secs(3), secs(1)], rounds: 3, run: refusals::measure },
-    Part { name: "files", expected: [secs(60), secs(12)], rounds: 3, run: files::measure },
+    Part { name: "refusals", expected: |scale| scale.seconds(3, 1), rounds: 3, run: refusals::measure },
+    Part { name: "files", expected: |scale| scale.seconds(60, 12), rounds: 3, run: files::measure },
 ];
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}

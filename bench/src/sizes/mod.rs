@@ -25,17 +25,18 @@ use crate::samples::Percentiles;
 
 /// All of them, in the order of the report.
 pub const PARTS: &[Part] = &[
-    Part { name: "held", expected: [secs(180), secs(14)], rounds: 1, run: held::measure },
-    Part { name: "growth", expected: [secs(110), secs(6)], rounds: 1, run: growth::measure },
-    Part { name: "line", expected: [secs(30), secs(4)], rounds: 1, run: line::measure },
-    Part { name: "expiry", expected: [secs(60), secs(10)], rounds: 1, run: expiry::measure },
-    Part { name: "slow-disk", expected: [secs(80), secs(14)], rounds: 1, run: slow_disk::measure },
-    Part { name: "churn", expected: [secs(3_600), secs(0)], rounds: 1, run: churn::measure },
+    Part { name: "held", expected: |scale| scale.seconds(180, 14), rounds: 1, run: held::measure },
+    Part { name: "growth", expected: |scale| scale.seconds(110, 6), rounds: 1, run: growth::measure },
+    Part { name: "line", expected: |scale| scale.seconds(30, 4), rounds: 1, run: line::measure },
+    Part { name: "expiry", expected: |scale| scale.seconds(60, 10), rounds: 1, run: expiry::measure },
+    Part { name: "slow-disk", expected: |scale| scale.seconds(80, 14), rounds: 1, run: slow_disk::measure },
+    Part {
+        name: "churn",
+        expected: |scale| Duration::from_secs(60 * scale.minutes),
+        rounds: 1,
+        run: churn::measure,
+    },
 ];
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 /// From this number on, each ten times the one before, up to the most that is held.
 fn steps(first: usize, most: usize) -> Vec<usize> {

@@ -23,7 +23,8 @@ use crate::engine::Engine;
 use crate::handle::{Failure, Handle, Message, Shared, Telling};
 use crate::inbox::StandingIn;
 use crate::limits::{
-    LINGER_US, LOOK_OUT_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
+    LINGER_US, LOOK_OUT_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US,
+    STAND_IN_LOOK_EVERY_MS,
 };
 use crate::notice::Notice;
 use crate::secrets::Secrets;
@@ -103,7 +104,8 @@ pub fn start(
     };
     // Where there is one processor, looking out would keep it from those who are to bring something. Where orders are chosen
     // there is no time.
-    let may_look_out = !cfg!(feature = "shuttle") && available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    let may_look_out =
+        !cfg!(feature = "shuttle") && available_parallelism().is_ok_and(|cores| cores.get() > 1);
     let driver = Driver { common, storage, stand_in, commit_us: 0, may_look_out, waited_us: u64::MAX };
     thread::Builder::new().name("journal".into()).spawn(move || driver.run())?;
     Ok(Handle { shared })
