@@ -61,6 +61,8 @@ pub const REMEMBER_US: u64 = 600_000_000;
 pub const REMEMBER_US_MIN: u64 = 120_000_000;
 /// Ended leases and sessions that can still be told how they ended.
 pub const TOMBSTONES_MAX: usize = 1_000_000;
+/// Owners kept though nothing is theirs at the moment: about 100 bytes each.
+pub const OWNERS_UNUSED_MAX: usize = 4096;
 /// First inode number of the server's own fenced files.
 pub const FILE_INODE_FIRST: u64 = 1 << 52;
 /// One past the last inode number of the server's own fenced files.
