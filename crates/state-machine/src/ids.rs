@@ -139,7 +139,7 @@ impl IdText {
     /// The lowest digits of a number, in base 16.
     fn put_digits(&mut self, number: u64, digits: u32) {
         for place in (0..digits).rev() {
-            self.put(b"0123456789abcdef"[(number >> (4 * place)) as usize & 15]);
+            self.put(DIGITS[(number >> (4 * place)) as usize & 15]);
         }
     }
 
@@ -184,17 +184,28 @@ fn parse_id(text: &str) -> Option<(u8, LeaseId)> {
 
 /// A number of at most 16 digits in base 16, in lower case.
 fn read_digits(digits: &[u8]) -> Option<u64> {
-    let mut number = 0;
+    // Digits of a secret are random: a branch for each would be guessed wrong every other time.
+    let (mut number, mut seen) = (0, 0);
     for digit in digits {
-        let value = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        number = number << 4 | u64::from(value);
+        let value = DIGIT_VALUES[usize::from(*digit)];
+        seen |= value;
+        number = number << 4 | u64::from(value & 15);
     }
-    Some(number)
+    (seen & NO_DIGIT == 0).then_some(number)
 }
+
+/// The value of each byte as a digit in base 16, or that it is none.
+const DIGIT_VALUES: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[DIGITS[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+const NO_DIGIT: u8 = 1 << 7;
 
 /// The journal's own random key, so that nobody outside can make two request ids collide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
