@@ -1,9 +1,11 @@
-//! Drives a system: many clients at once in one runtime of two threads, each in a loop, for a time; counts what they did,
+//! Drives a system: many clients at once in one runtime with a thread for two cores, each in a loop, for a time; counts what they did,
 //! how long it took them, and the CPU that it cost on both sides. Every system is driven by exactly this code.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -17,8 +19,8 @@ use crate::samples::{Percentiles, micros};
 pub const TTL: Duration = Duration::from_secs(30);
 /// Names that each client uses in turn where nobody else wants them.
 const NAMES_EACH: usize = 8;
-/// The threads on which all clients run, for every system the same.
-const THREADS: usize = 2;
+/// One of the clients' threads for so many cores, for every system the same: the others are the server's.
+const CORES_A_THREAD: usize = 2;
 /// How long clients may take to end, once the time is over.
 const END: Duration = Duration::from_secs(30);
 
@@ -73,8 +75,9 @@ pub trait Driven: Send + Sync {
 
 impl<W: Way> Driven for W {
     fn drive(&self, plan: Plan, server: &Process) -> Result<Values, String> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
+            .worker_threads((cores / CORES_A_THREAD).max(1))
             .enable_all()
             .build()
             .map_err(|error| format!("cannot start the clients' runtime: {error}"))?;
