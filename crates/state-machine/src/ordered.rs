@@ -96,14 +96,22 @@ impl<C: Copy> Ordered<C> {
         }
     }
 
-    /// Takes a text out.
-    pub(crate) fn remove<'a>(&mut self, text: &str, text_of: impl Fn(C) -> &'a str) -> Option<C> {
+    /// Takes a text out if `goes` says so of its code; the code, if the text was here.
+    pub(crate) fn remove_if<'a>(
+        &mut self,
+        text: &str,
+        text_of: impl Fn(C) -> &'a str,
+        goes: impl FnOnce(C) -> bool,
+    ) -> Option<C> {
         let (piece, place) = self.find(text, &text_of).ok()?;
-        let entry = self.pieces[piece].entries.remove(place);
-        self.len -= 1;
-        // The code may be on its way out, so nobody asks for its text from here on.
-        self.tidy(piece, &text_of);
-        Some(entry.code)
+        let code = self.pieces[piece].entries[place].code;
+        if goes(code) {
+            self.pieces[piece].entries.remove(place);
+            self.len -= 1;
+            // The code may be on its way out, so nobody asks for its text from here on.
+            self.tidy(piece, &text_of);
+        }
+        Some(code)
     }
 
     /// Gives a text another code; the one it had, if it is here.
@@ -284,14 +292,18 @@ mod tests {
                     assert_eq!(index.insert(&Resource::known(text), code, text_of), map.get(text).copied());
                     assert_eq!(index.recode(text, code, text_of), map.insert(text.into(), code));
                 }
-                (false, _) => assert_eq!(index.remove(text, text_of), map.remove(text)),
+                (false, there) => {
+                    assert_eq!(index.remove_if(text, text_of, |_| false), map.get(text).copied());
+                    assert_eq!(index.get(text, text_of).is_some(), there);
+                    assert_eq!(index.remove_if(text, text_of, |_| true), map.remove(text));
+                }
             }
             if step % 1000 == 0 {
                 check(&index, &map, &texts);
             }
         }
         while let Some((text, code)) = map.pop_first() {
-            assert_eq!(index.remove(&text, text_of), Some(code));
+            assert_eq!(index.remove_if(&text, text_of, |_| true), Some(code));
             if map.len().is_multiple_of(100) {
                 check(&index, &map, &texts);
             }

@@ -136,16 +136,18 @@ impl Places {
         seq: Seq,
         leases: &Slab<Lease>,
     ) {
-        let code = self.find(resource.text(), leases);
+        let crowded = &self.crowded;
+        let text_of = |code| text_of(code, crowded, leases);
+        let code = self.index.remove_if(resource.text(), text_of, |code| code.seen().is_ok());
         assert!(code.is_some(), "what leaves a place stood there");
-        let Some(code) = code else { return };
-        let number = match code.seen() {
-            Ok(slot) => {
+        let number = match code.map(Code::seen) {
+            Some(Ok(slot)) => {
                 let stood = leases.get(slot).is_some_and(|lease| lease.token == standing.order);
                 assert!(standing.class == Class::Lease && stood, "what leaves a place stood there");
-                return self.drop_place(resource.text(), leases);
+                return;
             }
-            Err(number) => number,
+            Some(Err(number)) => number,
+            None => return,
         };
         let Some(place) = self.crowded.get_mut(number) else { return };
         place.version = place.version.max(seq);
@@ -281,7 +283,7 @@ impl Places {
 
     fn drop_place(&mut self, text: &str, leases: &Slab<Lease>) {
         let crowded = &self.crowded;
-        let stood = self.index.remove(text, |code| text_of(code, crowded, leases));
+        let stood = self.index.remove_if(text, |code| text_of(code, crowded, leases), |_| true);
         assert!(stood.is_some(), "what leaves a place stood there");
     }
 
