@@ -177,7 +177,8 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn has_control(text: &str) -> bool {
+/// Whether a control character is in a text.
+pub(crate) fn has_control(text: &str) -> bool {
     if text.is_ascii() {
         return text.bytes().any(|byte| byte.is_ascii_control());
     }

@@ -14,6 +14,7 @@ use crate::limits::{
     METADATA_BYTES_MAX, METADATA_ENTRIES_MAX, OWNER_BYTES_MAX, REASON_BYTES_MAX, REQUEST_ID_BYTES_MAX,
     TTL_MS_DEFAULT, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
 };
+use crate::resource::has_control;
 
 /// Who asks: a caller-chosen text such as `worker-1@host7`. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +27,7 @@ impl Owner {
             let problem = format!("an owner has 1 to {OWNER_BYTES_MAX} bytes, this one has {}", text.len());
             return Err(Invalid::new("owner_id", problem));
         }
-        if text.chars().any(char::is_control) {
+        if has_control(text) {
             return Err(Invalid::new("owner_id", "an owner has no control characters"));
         }
         Ok(Owner(Arc::from(text)))
