@@ -17,6 +17,8 @@ use crate::wall::Anchor;
 const VERSION: u8 = 2;
 /// The one before it, without a history; still read.
 const VERSION_WITHOUT_HISTORY: u8 = 1;
+/// A snapshot is handed on in pieces of about this size, so that it is never in memory beside the state it is of.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// What the journal adds up to.
 #[derive(Debug)]
@@ -171,7 +173,16 @@ impl Fold for Replay {
         let mut bytes = vec![VERSION];
         self.traces.write(&mut bytes);
         self.history.write(&mut bytes);
-        self.machine.write_snapshot(&mut bytes);
+        let mut written = Ok(());
+        self.machine.write_snapshot_in_pieces(&mut bytes, &mut |bytes| {
+            if bytes.len() >= PIECE_BYTES {
+                if written.is_ok() {
+                    written = out.write_all(bytes);
+                }
+                bytes.clear();
+            }
+        });
+        written?;
         out.write_all(&bytes)
     }
 }

@@ -29,6 +29,11 @@ const TOMBSTONE_BYTES: usize = 25;
 impl Machine {
     /// Appends the journaled state.
     pub fn write_snapshot(&self, out: &mut Vec<u8>) {
+        self.write_snapshot_in_pieces(out, &mut |_| {});
+    }
+
+    /// The same, but `hand_on` is given what there is so far again and again, and may take it out.
+    pub fn write_snapshot_in_pieces(&self, out: &mut Vec<u8>, hand_on: &mut dyn FnMut(&mut Vec<u8>)) {
         out.push(VERSION);
         put_option(out, self.key, |out, key| put_pair(out, key.0));
         for number in [self.seq, self.next_ticket, self.last_token, self.largest_ttl_ms] {
@@ -55,18 +60,21 @@ impl Machine {
         for (slot, lease) in self.leases.iter() {
             put_number(out, u64::from(slot));
             self.put_lease(out, lease);
+            hand_on(out);
         }
         put_number(out, self.waiters.len() as u64);
         for (ticket, waiter) in &self.waiters {
             put_number(out, *ticket);
             put_number(out, waiter.wait.ms());
             put_ask(out, &waiter.ask);
+            hand_on(out);
         }
         put_number(out, self.space.places().len() as u64);
         for place in self.space.places().iter_from("", &self.leases) {
             put_text(out, place.resource.text());
             put_number(out, place.version);
             put_number(out, place.crowd.last_token().unwrap_or(0));
+            hand_on(out);
         }
         put_number(out, self.requests.retired.first());
         put_number(out, self.requests.retired.len() as u64);
@@ -75,6 +83,7 @@ impl Machine {
             if let Some(known) = self.requests.get(&RequestName::Chosen(*key)) {
                 put_known(out, known);
             }
+            hand_on(out);
         }
         put_number(out, self.tombstones.set.first());
         put_number(out, self.tombstones.set.len() as u64);
@@ -82,6 +91,7 @@ impl Machine {
             put_pair(out, stone.secret.0);
             put_payload(out, stone.check);
             put_ending(out, stone.how);
+            hand_on(out);
         }
     }
 
