@@ -98,18 +98,18 @@ impl Operations {
 
     /// Asks, and asks again by the client's policy until there is an answer.
     pub async fn ask(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
-        Asking::begin(self.first(), asked(what, Stance::Policy(self.streams.policy))?).await
+        self.begin(what, Stance::Policy(self.streams.policy))?.await
     }
 
     /// Like [`Operations::ask`], and goes on with it when the caller does not wait for the answer any more: for what ends
     /// something.
     pub async fn insist(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
-        Asking::begin(self.first(), asked(what, Stance::Policy(self.streams.policy))?).insist().await
+        self.begin(what, Stance::Policy(self.streams.policy))?.insist().await
     }
 
     /// Sends once, on the stream that is there or the next one, and does not repeat it. Drop it to forget it.
     pub async fn send(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
-        Asking::begin(self.first(), asked(what, Stance::Once)?).await
+        self.begin(what, Stance::Once)?.await
     }
 
     /// Asks in the background, for far longer than somebody would wait: for what ends something. Never blocks, and needs no
@@ -122,10 +122,9 @@ impl Operations {
     /// unanswered, it leaves the line. [`Error::Busy`]: there is no line to stand in.
     pub fn stand_in_line(&self, acquire: v1::AcquireRequest, until_us: Option<u64>) -> InLine {
         let (position, positions) = watch::channel(None);
-        let asking = short(Entry::in_line(acquire, until_us)).map(|mut entry| {
-            entry.position = Some(position);
-            Asking::begin(self.take_room(), entry)
-        });
+        let mut entry = Entry::in_line(acquire, until_us);
+        entry.position = Some(position);
+        let asking = check_length(entry.bytes()).map(|()| Asking::begin(self.take_room(), entry));
         InLine { asking, positions }
     }
 
@@ -150,6 +149,12 @@ impl Operations {
         for link in links {
             link.settled().await;
         }
+    }
+
+    fn begin(&self, what: impl Into<Asked>, stance: Stance) -> Result<Asking, Error> {
+        let entry = Entry::new(what.into(), stance);
+        check_length(entry.bytes())?;
+        Ok(Asking::begin(self.first(), entry))
     }
 
     fn first(&self) -> Arc<Link> {
@@ -182,20 +187,16 @@ impl Streams {
     }
 }
 
-fn asked(what: impl Into<Asked>, stance: Stance) -> Result<Entry, Error> {
-    short(Entry::new(what.into(), stance))
-}
-
 /// Refuses one that is too long to be sent.
-fn short(entry: Entry) -> Result<Entry, Error> {
-    match entry.bytes() {
+fn check_length(bytes: usize) -> Result<(), Error> {
+    match bytes {
         bytes if bytes > OPERATION_BYTES_MAX => Err(Error::Invalid {
             field: "request".into(),
             detail: format!(
                 "it is {bytes} bytes long; names, owners and metadata together are at most {OPERATION_BYTES_MAX}"
             ),
         }),
-        _ => Ok(entry),
+        _ => Ok(()),
     }
 }
 
