@@ -180,6 +180,11 @@ impl Stream {
         }
     }
 
+    /// Whether there is more to be heard at once.
+    pub fn has_more(&self) -> bool {
+        self.ear.has_more()
+    }
+
     /// Requests without an outcome.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()

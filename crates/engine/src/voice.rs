@@ -83,6 +83,11 @@ impl<T> Ear<T> {
         })
         .await;
     }
+
+    /// Whether something was said that has not been heard.
+    pub fn has_more(&self) -> bool {
+        !lock(&self.0).said.is_empty()
+    }
 }
 
 impl<T> Drop for Ear<T> {
@@ -133,8 +138,10 @@ mod tests {
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
         assert_eq!(heard, [1, 2]);
+        assert!(ear.has_more());
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
         assert_eq!(heard, [1, 2, 3]);
+        assert!(!ear.has_more());
         listening.wake();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "nobody waits");
         drop(ear);
