@@ -1,5 +1,5 @@
-//! Drives a system: many clients at once in one runtime with a thread for two cores, each in a loop, for a time; counts what they did,
-//! how long it took them, and the CPU that it cost on both sides. Every system is driven by exactly this code.
+//! Drives a system: many clients at once in one runtime with a thread for every two cores, each in a loop, for a time; counts
+//! what they did, how long it took them, and the CPU that it cost on both sides. Every system is driven by exactly this code.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;

@@ -13,7 +13,7 @@ use crate::handle::{Admitted, Asked, Shared, undelivered};
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::stream::{Listeners, Way};
-use crate::voice::Listening;
+use crate::voice::Sleepers;
 use crate::withheld::{Told, Unasked};
 
 /// Hears events, and may keep them.
@@ -34,7 +34,7 @@ pub(crate) struct Desk {
     /// What leaves; kept, so that its lists need not be allocated each time.
     released: Released,
     /// Who is woken when everything has been said.
-    listening: Listening,
+    sleepers: Sleepers,
     on_events: OnEvents,
 }
 
@@ -63,7 +63,7 @@ impl Desk {
             calls: ByNumber::default(),
             arrivals: Vec::new(),
             released: Released::default(),
-            listening: Listening::default(),
+            sleepers: Sleepers::default(),
             on_events,
         }
     }
@@ -116,10 +116,10 @@ impl Desk {
             match news {
                 Unasked::Queued(notice) => {
                     if let Some(call) = self.calls.get(&notice.to) {
-                        call.way.say_queued(notice.position, &mut self.listening);
+                        call.way.say_queued(notice.position, &mut self.sleepers);
                     }
                 }
-                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.listening),
+                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.sleepers),
             }
         }
         // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
@@ -130,7 +130,7 @@ impl Desk {
         for reply in replies.drain(..) {
             self.answer(reply);
         }
-        self.listening.wake();
+        self.sleepers.wake();
         self.released = released;
         for notice in self.engine.take_notices() {
             (self.on_notice)(&notice);
@@ -142,7 +142,7 @@ impl Desk {
         let Some(Call { way, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
         // Whoever hears the answer may ask again at once.
         drop(permit);
-        if let Some(outcome) = way.send(reply.outcome, &mut self.listening)
+        if let Some(outcome) = way.send(reply.outcome, &mut self.sleepers)
             && is_acquire
             && let Some(lease) = undelivered(&outcome)
         {

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::by_number::ByNumber;
 use crate::handle::{Asked, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
-use crate::voice::{Ear, Listening, Voice, voice};
+use crate::voice::{Ear, Sleepers, Voice, voice};
 
 /// What a stream hears.
 #[derive(Debug)]
@@ -256,22 +256,22 @@ impl Drop for Numbered {
     fn drop(&mut self) {
         if !self.answered {
             let outcome = Heard::Outcome { number: self.number, outcome: Err(STOPPING) };
-            let mut listening = Listening::default();
-            let _ = self.say.say((Some(self.attachment), outcome), &mut listening);
-            listening.wake();
+            let mut sleepers = Sleepers::default();
+            let _ = self.say.say((Some(self.attachment), outcome), &mut sleepers);
+            sleepers.wake();
         }
     }
 }
 
 impl Way {
     /// Sends the answer, which a conversation hears when it is woken; gives it back when nobody is there.
-    pub fn send(self, outcome: Outcome, listening: &mut Listening) -> Option<Outcome> {
+    pub fn send(self, outcome: Outcome, sleepers: &mut Sleepers) -> Option<Outcome> {
         match self {
             Way::Once(answer) => answer.send(outcome).err(),
             Way::Stream(mut request) => {
                 request.answered = true;
                 let outcome = Heard::Outcome { number: request.number, outcome };
-                match request.say.say((Some(request.attachment), outcome), listening).err()?.1 {
+                match request.say.say((Some(request.attachment), outcome), sleepers).err()?.1 {
                     Heard::Outcome { outcome, .. } => Some(outcome),
                     Heard::Queued { .. } | Heard::Ended { .. } => None,
                 }
@@ -280,11 +280,11 @@ impl Way {
     }
 
     /// Says that the request stands in line, to whoever wants to know.
-    pub fn say_queued(&self, position: u64, listening: &mut Listening) {
+    pub fn say_queued(&self, position: u64, sleepers: &mut Sleepers) {
         if let Way::Stream(request) = self {
             // Who has gone will be found out when the answer is sent.
             let queued = Heard::Queued { number: request.number, position };
-            let _ = request.say.say((Some(request.attachment), queued), listening);
+            let _ = request.say.say((Some(request.attachment), queued), sleepers);
         }
     }
 }
@@ -316,9 +316,9 @@ impl Listeners {
         }
     }
 
-    pub fn say_ended(&mut self, notice: &EndedNotice, listening: &mut Listening) {
+    pub fn say_ended(&mut self, notice: &EndedNotice, sleepers: &mut Sleepers) {
         let Some(listeners) = self.by_session.get_mut(&notice.session.secret()) else { return };
         let heard = || Heard::Ended { session: notice.session, ended: notice.ended.clone() };
-        listeners.retain(|listener| listener.say((None, heard()), listening).is_ok());
+        listeners.retain(|listener| listener.say((None, heard()), sleepers).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! What is said into a conversation and not yet heard. Saying something wakes nobody: whoever says it gets the waker of the
-//! one who listens, and wakes it when everything has been said. A listener that is woken at the first word takes the
-//! processor from the speaker, hears that word, sleeps, and is woken for the next.
+//! one who listens, and wakes it when everything has been said. Woken at the first word, it would take the
+//! processor from the speaker, hear that word, sleep, and be woken for the next.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,16 +16,16 @@ pub(crate) struct Ear<T>(Arc<Mutex<State<T>>>);
 struct State<T> {
     said: VecDeque<T>,
     /// Whoever waits for the next word.
-    listener: Option<Waker>,
+    sleeper: Option<Waker>,
     /// Nobody will hear anything any more.
     deaf: bool,
 }
 
 /// Who is to be woken when everything has been said.
 #[derive(Default)]
-pub(crate) struct Listening(Vec<Waker>);
+pub(crate) struct Sleepers(Vec<Waker>);
 
-impl Listening {
+impl Sleepers {
     /// Wakes all of them.
     pub fn wake(&mut self) {
         self.0.drain(..).for_each(Waker::wake);
@@ -34,20 +34,20 @@ impl Listening {
 
 /// The two ends of a conversation.
 pub(crate) fn voice<T>() -> (Voice<T>, Ear<T>) {
-    let state = State { said: VecDeque::new(), listener: None, deaf: false };
+    let state = State { said: VecDeque::new(), sleeper: None, deaf: false };
     let state = Arc::new(Mutex::new(state));
     (Voice(Arc::clone(&state)), Ear(state))
 }
 
 impl<T> Voice<T> {
     /// Says something, and leaves to the caller to wake whoever listens. Gives it back when nobody will hear it.
-    pub fn say(&self, what: T, listening: &mut Listening) -> Result<(), T> {
+    pub fn say(&self, what: T, sleepers: &mut Sleepers) -> Result<(), T> {
         let mut state = lock(&self.0);
         if state.deaf {
             return Err(what);
         }
         state.said.push_back(what);
-        listening.0.extend(state.listener.take());
+        sleepers.0.extend(state.sleeper.take());
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl<T> Ear<T> {
         poll_fn(|cx| {
             let mut state = lock(&self.0);
             if state.said.is_empty() {
-                state.listener = Some(cx.waker().clone());
+                state.sleeper = Some(cx.waker().clone());
                 return Poll::Pending;
             }
             let taken = state.said.len().min(max);
@@ -125,16 +125,16 @@ mod tests {
     #[test]
     fn whoever_listens_is_woken_once_and_when_everything_was_said() {
         let (voice, mut ear) = voice();
-        let (woken, mut listening) = (Arc::new(Woken::default()), Listening::default());
+        let (woken, mut sleepers) = (Arc::new(Woken::default()), Sleepers::default());
         let waker = Waker::from(Arc::clone(&woken));
         let cx = &mut Context::from_waker(&waker);
         let mut heard = Vec::new();
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_pending());
         for word in 1..=3 {
-            voice.say(word, &mut listening).unwrap();
+            voice.say(word, &mut sleepers).unwrap();
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-        listening.wake();
+        sleepers.wake();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
         assert_eq!(heard, [1, 2]);
@@ -142,10 +142,10 @@ mod tests {
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
         assert_eq!(heard, [1, 2, 3]);
         assert!(!ear.has_more());
-        listening.wake();
+        sleepers.wake();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "nobody waits");
         drop(ear);
         assert!(voice.is_unheard());
-        assert_eq!(voice.clone().say(4, &mut listening), Err(4));
+        assert_eq!(voice.clone().say(4, &mut sleepers), Err(4));
     }
 }

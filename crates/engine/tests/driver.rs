@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use by_hand::{acquire, get, queue, release, renew};
+use by_hand::{Still, acquire, get, queue, release, renew};
 use leasehold_engine::{
     AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
-    Metrics, Notice, OnEvents, Op, Reading, Replay, Told, founding_key, start,
+    Metrics, Notice, OnEvents, Op, Replay, Told, founding_key, start,
 };
 use leasehold_journal::{
     Chore, ChoreDone, Extent, FileJournal, Folder, Journal, MemoryJournal, Options, StorageError,
@@ -358,19 +358,6 @@ async fn a_thread_that_panics_does_not_leave_a_silent_server() {
     let (outcome, failure) = tokio::join!(handle.ask(acquire("a", "w1", 60_000)), handle.failed());
     assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{outcome:?}");
     assert!(matches!(failure, Failure::Panicked));
-}
-
-/// A clock that stands still: nothing waits long enough.
-struct Still;
-
-impl Clock for Still {
-    fn read(&self) -> Reading {
-        Reading { raw_us: 1_000_000_000, wall_ms: 1_790_000_000_000 }
-    }
-
-    fn boot_id(&self) -> [u8; 16] {
-        [7; 16]
-    }
 }
 
 #[tokio::test]

@@ -8,10 +8,8 @@ mod by_hand;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use by_hand::{append, queue, release};
-use leasehold_engine::{
-    Clock, DriverOptions, Engine, EngineOptions, Handle, Metrics, Reading, Replay, start,
-};
+use by_hand::{Still, append, queue, release};
+use leasehold_engine::{Clock, DriverOptions, Engine, EngineOptions, Handle, Metrics, Replay, start};
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::{Chore, ChoreDone, Extent, Journal, StorageError};
 use leasehold_planted::{Bug, plant};
@@ -22,19 +20,6 @@ use leasehold_state_machine::ids::HashKey;
 use leasehold_state_machine::limits::{FILE_INODE_FIRST, Limits};
 use shuttle::future::block_on;
 use shuttle::thread;
-
-/// A clock that stands still: nothing falls due, and nobody is woken by time.
-struct Still;
-
-impl Clock for Still {
-    fn read(&self) -> Reading {
-        Reading { raw_us: 1_000_000_000, wall_ms: 1_790_000_000_000 }
-    }
-
-    fn boot_id(&self) -> [u8; 16] {
-        [7; 16]
-    }
-}
 
 /// What is on the disk: the tokens that were granted.
 #[derive(Clone, Default)]

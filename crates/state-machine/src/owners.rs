@@ -15,7 +15,7 @@ use crate::words::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerNumber(u32);
 
-/// The owners in use and how often.
+/// The owners that are known, and how often each is used.
 #[derive(Debug)]
 pub(crate) struct Owners {
     numbers: HashMap<Owner, u32, Keyed>,

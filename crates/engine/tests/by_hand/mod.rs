@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Batch, Engine, EngineOptions, FileChange, Metrics, Notice, Reading, Recovered, Replay, Restored, Told,
+    Batch, Clock, Engine, EngineOptions, FileChange, Metrics, Notice, Reading, Recovered, Replay, Restored,
+    Told,
 };
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::Fold;
@@ -24,6 +25,19 @@ pub const MS: u64 = 1000;
 const STEP_US: u64 = 50 * MS;
 /// How long an ordinary commit takes.
 const COMMIT_US: u64 = 100;
+
+/// A clock that stands still: nothing falls due, and nobody is woken by time.
+pub struct Still;
+
+impl Clock for Still {
+    fn read(&self) -> Reading {
+        Reading { raw_us: 1_000_000_000, wall_ms: 1_790_000_000_000 }
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        [7; 16]
+    }
+}
 
 pub struct Server {
     pub engine: Engine,
