@@ -13,8 +13,10 @@ use crate::peers::process::Process;
 
 /// Commands that it sends at once on a connection.
 const DEPTH: usize = 16;
-/// What is sent for each client to learn how fast it goes.
+/// What is sent for each client to learn how fast it goes, and at least in all: it counts time in milliseconds, and has no rate for
+/// what took none.
 const TRIAL_EACH: usize = 20;
+const TRIAL: usize = 1000;
 
 const VALUE: &str = "00112233445566778899aabbccddeeff";
 
@@ -37,7 +39,7 @@ impl Driven for Benchmark {
         let give_back = ["EVALSHA", &name, "1", "bench-__rand_int__", VALUE];
         let (mut seconds_each, mut cpu_each) = (0.0, 0.0);
         for command in [&take[..], &give_back[..]] {
-            let few = plan.clients * TRIAL_EACH;
+            let few = (plan.clients * TRIAL_EACH).max(TRIAL);
             let trial = self.per_second(plan.clients, few, command)?;
             let enough = ((trial * plan.time.as_secs_f64() / 2.0) as usize).max(few);
             let before = server.cpu_seconds();
@@ -86,7 +88,7 @@ impl Benchmark {
 /// Out of a table of two lines, a heading and a row, whose second column it is.
 fn per_second(said: &str) -> Option<f64> {
     let row = said.lines().filter(|line| line.starts_with('"')).nth(1)?;
-    row.split("\",\"").nth(1)?.parse().ok()
+    row.split("\",\"").nth(1)?.parse().ok().filter(|rate: &f64| rate.is_finite())
 }
 
 #[cfg(test)]
@@ -98,5 +100,6 @@ mod tests {
         let said = "\"test\",\"rps\",\"avg_latency_ms\"\n\"SET a NX, PX 1\",\"33732.50\",\"1.868\"\n";
         assert_eq!(per_second(said), Some(33732.5));
         assert_eq!(per_second("Could not connect\n"), None);
+        assert_eq!(per_second("\"test\",\"rps\"\n\"EVALSHA a\",\"inf\",\"0.020\"\n"), None);
     }
 }
