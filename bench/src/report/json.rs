@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Taken, goals};
+use super::Taken;
+use super::goals::{self, Judged};
 use crate::book::{Book, Key};
 use crate::compare::Met;
 use crate::drive::Values;
@@ -16,7 +17,8 @@ pub fn write(taken: &Taken) -> String {
     let machine: Vec<Value> =
         taken.machine.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
     let goals: Vec<Value> = goals::judged(&taken.book)
-        .map(|(goal, measured)| {
+        .map(|Judged { goal, measured, fastest }| {
+            let fastest = fastest.map(|ratio| json!({ "measured": ratio, "verdict": goal.verdict(fastest) }));
             json!({
                 "workload": goal.workload,
                 "against": goal.against,
@@ -24,6 +26,7 @@ pub fn write(taken: &Taken) -> String {
                 "aim": goal.aim,
                 "measured": measured,
                 "verdict": goal.verdict(measured),
+                "against_fastest_client": fastest,
             })
         })
         .collect();

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::lock::{Carrier, Locker, Scripts};
-use super::resp::{Reply, reply};
+use super::resp::{Reply, command, reply};
 use crate::drive::Workload;
 use crate::peers::Way;
 
@@ -32,10 +32,10 @@ impl Connection {
 }
 
 impl Carrier for Connection {
-    async fn ask(&mut self, write: impl FnOnce(&mut Vec<u8>) + Send) -> Result<Reply, String> {
+    async fn ask(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
         self.out.clear();
         self.heard.clear();
-        write(&mut self.out);
+        command(&mut self.out, words);
         self.stream.write_all(&self.out).await.map_err(|error| error.to_string())?;
         loop {
             match self.stream.read_buf(&mut self.heard).await.map_err(|error| error.to_string())? {

@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use super::resp::{Reply, command};
+use super::resp::Reply;
 use crate::drive::TTL;
 use crate::peers::LockClient;
 
@@ -19,11 +19,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// Carries commands to Redis and replies back.
 pub trait Carrier: Send + 'static {
-    /// Sends what this writes, and waits for its one reply.
-    fn ask(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>) + Send,
-    ) -> impl Future<Output = Result<Reply, String>> + Send;
+    /// Sends a command, and waits for its one reply.
+    fn ask(&mut self, words: &[&[u8]]) -> impl Future<Output = Result<Reply, String>> + Send;
 }
 
 /// The names of the scripts in the server.
@@ -38,7 +35,7 @@ impl Scripts {
     pub async fn load(carrier: &mut impl Carrier) -> Result<Scripts, String> {
         let (mut names, scripts) = (Vec::new(), [RELEASE, RENEW]);
         for script in scripts {
-            match carrier.ask(|out| command(out, &[b"SCRIPT", b"LOAD", script.as_bytes()])).await? {
+            match carrier.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await? {
                 Reply::Bytes(name) => names.push(name),
                 other => return Err(format!("a script was answered {other:?}")),
             }
@@ -76,10 +73,7 @@ impl<C: Carrier> LockClient for Locker<C> {
         let value = self.random.value();
         loop {
             let ttl_ms = self.ttl_ms.as_bytes();
-            let asked = self.carrier.ask(|out| {
-                command(out, &[b"SET", lock.as_bytes(), &value, b"NX", b"PX", ttl_ms]);
-            });
-            match asked.await? {
+            match self.carrier.ask(&[b"SET", lock.as_bytes(), &value, b"NX", b"PX", ttl_ms]).await? {
                 Reply::Word => return Ok(Held { key: lock.to_owned(), value }),
                 Reply::Nil => tokio::time::sleep(self.random.pause()).await,
                 other => return Err(format!("SET was answered {other:?}")),
@@ -89,18 +83,14 @@ impl<C: Carrier> LockClient for Locker<C> {
 
     async fn renew(&mut self, held: &mut Held) -> Result<(), String> {
         let (name, ttl_ms) = (&self.scripts.renew, self.ttl_ms.as_bytes());
-        let asked = self.carrier.ask(|out| {
-            command(out, &[b"EVALSHA", name, b"1", held.key.as_bytes(), &held.value, ttl_ms]);
-        });
-        one(asked.await?, "a renewal")
+        let words: &[&[u8]] = &[b"EVALSHA", name, b"1", held.key.as_bytes(), &held.value, ttl_ms];
+        one(self.carrier.ask(words).await?, "a renewal")
     }
 
     async fn release(&mut self, held: Held) -> Result<(), String> {
         let name = &self.scripts.release;
-        let asked = self.carrier.ask(|out| {
-            command(out, &[b"EVALSHA", name, b"1", held.key.as_bytes(), &held.value]);
-        });
-        one(asked.await?, "a release")
+        let words: &[&[u8]] = &[b"EVALSHA", name, b"1", held.key.as_bytes(), &held.value];
+        one(self.carrier.ask(words).await?, "a release")
     }
 }
 

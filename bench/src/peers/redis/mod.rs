@@ -5,6 +5,7 @@
 mod benchmark;
 mod connections;
 mod lock;
+mod multiplexed;
 mod pipeline;
 mod resp;
 
@@ -68,6 +69,11 @@ impl Peer for Redis {
                 way: Box::new(connections::Connections { address }),
                 does: Workload::ALL,
             },
+            Offered {
+                name: "multiplexed",
+                way: Box::new(multiplexed::Multiplexed { address }),
+                does: Workload::ALL,
+            },
             Offered { name: "pipeline", way: Box::new(pipeline::Pipelined { address }), does: Workload::ALL },
         ];
         if let Some(program) = find("redis-benchmark", &["/usr/bin"]) {
@@ -80,7 +86,10 @@ impl Peer for Redis {
         Ok(Running {
             process,
             version: version(&program, "--version").map_err(Skipped)?,
-            settings: vec![format!("redis-server --bind 127.0.0.1 --maxclients 4096 {}", settings.join(" "))],
+            settings: vec![
+                format!("redis-server --bind 127.0.0.1 --maxclients 4096 {}", settings.join(" ")),
+                multiplexed::Multiplexed::settings(),
+            ],
             ways,
         })
     }

@@ -12,7 +12,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
 use super::lock::{Carrier, Locker, Scripts};
-use super::resp::{Reply, reply};
+use super::resp::{Reply, command, reply};
 use crate::drive::Workload;
 use crate::peers::Way;
 
@@ -156,13 +156,13 @@ impl Share {
 }
 
 impl Carrier for Share {
-    async fn ask(&mut self, write: impl FnOnce(&mut Vec<u8>) + Send) -> Result<Reply, String> {
+    async fn ask(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
         let tell = {
             let mut lane = lock(&self.pipe.lane);
             if let Some(broken) = &lane.broken {
                 return Err(broken.clone());
             }
-            write(&mut lane.out);
+            command(&mut lane.out, words);
             lane.asked.push_back(Arc::clone(&self.slot));
             !std::mem::replace(&mut lane.told, true)
         };
