@@ -1,14 +1,19 @@
 //! A queue of things remembered for a while: each gets a number when it is set aside, and the oldest are forgotten
-//! first, by number, so that a journal can say how far. Ages count from a recovery at the earliest.
+//! first, by number, so that a journal can say how far. Ages count from a recovery at the earliest. However many there are,
+//! they are never copied to make room for one more: that would be millions at once, and everybody would wait for it.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::limits::SLICE;
 
 /// Things in the order in which they were set aside.
 #[derive(Debug)]
 pub(crate) struct Remembered<T> {
-    queue: VecDeque<T>,
+    /// All full but the last.
+    pieces: VecDeque<Vec<T>>,
+    /// So many of the first piece are forgotten; fewer than it has.
+    forgotten: usize,
     /// The number of the oldest.
     first: u64,
     /// When they were set aside. Many come at one time, so a time is kept once, with the number at which it ends.
@@ -23,18 +28,30 @@ struct Time {
     at_us: u64,
 }
 
-impl<T> Remembered<T> {
-    pub(crate) fn new() -> Self {
-        Remembered { queue: VecDeque::new(), first: 0, times: VecDeque::new(), recovered: (0, 0) }
-    }
+/// As many things make a piece.
+const PIECE: usize = 4096;
 
-    /// Makes room for so many more.
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.queue.reserve(more);
+impl<T: Copy> Remembered<T> {
+    pub(crate) fn new() -> Self {
+        Remembered {
+            pieces: VecDeque::new(),
+            forgotten: 0,
+            first: 0,
+            times: VecDeque::new(),
+            recovered: (0, 0),
+        }
     }
 
     pub(crate) fn push(&mut self, thing: T, now_us: u64) {
-        self.queue.push_back(thing);
+        match self.pieces.back_mut() {
+            Some(piece) if piece.len() < PIECE => piece.push(thing),
+            before => {
+                // Where one is full, the next will be.
+                let mut piece = Vec::with_capacity(if before.is_some() { PIECE } else { 1 });
+                piece.push(thing);
+                self.pieces.push_back(piece);
+            }
+        }
         let end = self.end();
         match self.times.back_mut() {
             Some(time) if time.at_us == now_us => time.end = end,
@@ -43,12 +60,13 @@ impl<T> Remembered<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        let last = self.pieces.back().map_or(0, Vec::len);
+        self.pieces.len().saturating_sub(1) * PIECE + last - self.forgotten
     }
 
     /// The number that the next one gets.
     pub(crate) fn end(&self) -> u64 {
-        self.first + self.queue.len() as u64
+        self.first + self.len() as u64
     }
 
     pub(crate) fn first(&self) -> u64 {
@@ -57,7 +75,7 @@ impl<T> Remembered<T> {
 
     /// Begins to count at this number; only when nothing is remembered.
     pub(crate) fn start_at(&mut self, first: u64) {
-        assert!(self.queue.is_empty(), "numbers are set before anything is remembered");
+        assert!(self.pieces.is_empty(), "numbers are set before anything is remembered");
         self.first = first;
     }
 
@@ -93,7 +111,13 @@ impl<T> Remembered<T> {
         if self.first >= before {
             return None;
         }
-        let thing = self.queue.pop_front()?;
+        let piece = self.pieces.front()?;
+        let thing = *piece.get(self.forgotten)?;
+        self.forgotten += 1;
+        if self.forgotten == piece.len() {
+            self.pieces.pop_front();
+            self.forgotten = 0;
+        }
         self.first += 1;
         self.times.pop_front_if(|time| time.end == self.first);
         Some(thing)
@@ -101,11 +125,12 @@ impl<T> Remembered<T> {
 
     /// The one with this number, if it is not forgotten.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
-        self.queue.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()? + self.forgotten;
+        self.pieces.get(at / PIECE)?.get(at % PIECE)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.queue.iter()
+        self.pieces.iter().flatten().skip(self.forgotten)
     }
 }
 
@@ -143,6 +168,31 @@ mod tests {
         kept.push('d', 101);
         assert_eq!((kept.oldest_us(), kept.older_than(99), kept.older_than(100)), (Some(100), 0, 3));
         assert_eq!((kept.pop_before(4), kept.older_than(100), kept.older_than(101)), (Some('a'), 3, 4));
+    }
+
+    #[test]
+    fn many_are_found_by_their_numbers_wherever_the_pieces_end() {
+        let mut kept = Remembered::new();
+        kept.start_at(5);
+        let (mut next, mut oldest) = (5, 5);
+        // Grows by one piece and a half for each piece that goes, and then goes down to nothing.
+        for (pushed, popped) in
+            [(PIECE + 1, 1), (PIECE / 2, PIECE - 1), (3 * PIECE, 2 * PIECE), (7, usize::MAX)]
+        {
+            (0..pushed).for_each(|_| {
+                kept.push(next, 0);
+                next += 1;
+            });
+            for _ in 0..popped.min(kept.len()) {
+                assert_eq!(kept.pop_before(u64::MAX), Some(oldest));
+                oldest += 1;
+            }
+            assert_eq!((kept.first(), kept.end(), kept.len() as u64), (oldest, next, next - oldest));
+            assert!(kept.iter().copied().eq(oldest..next));
+            assert!((oldest..next).all(|number| kept.get(number) == Some(&number)));
+            assert_eq!((kept.get(oldest - 1), kept.get(next)), (None, None));
+        }
+        assert_eq!(kept.pop_before(u64::MAX), None);
     }
 
     #[test]

@@ -23,8 +23,6 @@ use crate::tombstones::Tombstone;
 const VERSION: u8 = 2;
 /// The one before fenced files; still read.
 const VERSION_WITHOUT_FILES: u8 = 1;
-/// What one ended lease or session takes.
-const TOMBSTONE_BYTES: usize = 25;
 
 impl Machine {
     /// Appends the journaled state.
@@ -175,9 +173,7 @@ impl Machine {
             machine.requests.retire(RequestName::Chosen(key), known.payload, known.fate, 0);
         }
         machine.tombstones.set.start_at(from.number_in("a number", NUMBER_END)?);
-        let stones = from.count()?;
-        machine.tombstones.set.reserve(stones.min(from.left() / TOMBSTONE_BYTES));
-        for _ in 0..stones {
+        for _ in 0..from.count()? {
             let stone =
                 Tombstone { secret: from.secret()?, check: from.payload()?, how: get_ending(&mut from)? };
             machine.tombstones.set(stone, 0);

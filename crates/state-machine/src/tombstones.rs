@@ -1,8 +1,13 @@
 //! How ended leases and sessions ended, for those who still come with their ids. A retried release is told the truth,
 //! and a mismatch is told apart from an end, as long as the stone stands.
 //!
-//! A journal that is only added up to be written out again looks for no stone. So stones are found by a table that is
-//! built when somebody is first served; until then they stand in a row, and nothing else is kept of them.
+//! A journal that is only added up to be written out again looks for no stone. So stones are found by tables that are
+//! built when somebody is first served; until then they stand in a row, and nothing else is kept of them. The tables are far
+//! larger than a processor's cache, and hardly anybody looks for a stone. So the newest stay out of them, and go in many
+//! at a time: then the processor fetches the places of several at once, where one alone would wait for its own.
+
+use alloc::vec::Vec;
+use core::ops::Range;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -25,9 +30,22 @@ pub(crate) struct Tombstone {
 #[derive(Debug)]
 pub(crate) struct Tombstones {
     pub(crate) set: Remembered<Tombstone>,
-    /// The newest stone of each secret: the low half of its number. Not journaled, and not there before it is needed.
-    by_secret: Option<HashTable<u32>>,
+    /// Not journaled, and not there before it is needed.
+    by_secret: Option<Tables>,
 }
+
+/// The newest stone of each secret: the low half of its number. Many tables, so that one which grows holds nobody up.
+#[derive(Debug)]
+struct Tables {
+    tables: Vec<HashTable<u32>>,
+    /// Stones from this number on are in none.
+    entered: u64,
+}
+
+/// As many stones stay out of the tables at most.
+const OUTSIDE_MAX: usize = 128;
+/// Tables by the uppermost bits of a hash.
+const TABLES_BITS: u32 = 6;
 
 impl Tombstones {
     pub(crate) fn new() -> Self {
@@ -37,38 +55,37 @@ impl Tombstones {
     /// From now on stones are looked for.
     pub(crate) fn index(&mut self) {
         if self.by_secret.is_none() {
-            let mut table = HashTable::with_capacity(self.set.len());
-            for (number, stone) in (self.set.first()..).zip(self.set.iter()) {
-                enter(&mut table, &self.set, number, &stone.secret);
-            }
-            self.by_secret = Some(table);
+            let room = self.set.len() >> TABLES_BITS;
+            let tables = (0..1 << TABLES_BITS).map(|_| HashTable::with_capacity(room)).collect();
+            let mut tables = Tables { tables, entered: self.set.first() };
+            tables.enter_all(&self.set);
+            self.by_secret = Some(tables);
         }
     }
 
     pub(crate) fn set(&mut self, stone: Tombstone, now_us: u64) {
-        let number = self.set.end();
         self.set.push(stone, now_us);
-        if let Some(table) = &mut self.by_secret {
-            enter(table, &self.set, number, &stone.secret);
+        if let Some(tables) = &mut self.by_secret
+            && tables.outside(&self.set).count() > OUTSIDE_MAX
+        {
+            tables.enter_all(&self.set);
         }
     }
 
     pub(crate) fn get(&self, secret: &Secret) -> Option<Tombstone> {
         assert!(self.by_secret.is_some(), "stones are looked for only where somebody is served");
-        let table = self.by_secret.as_ref()?;
-        let low = table.find(hash(secret), |low| stone(&self.set, *low).secret == *secret)?;
-        Some(*stone(&self.set, *low))
+        let tables = self.by_secret.as_ref()?;
+        let mut outside = tables.outside(&self.set).rev().filter_map(|number| self.set.get(number));
+        let newest = outside.find(|stone| stone.secret == *secret);
+        newest.or_else(|| tables.find(&self.set, secret)).copied()
     }
 
     pub(crate) fn forget_before(&mut self, number: u64) {
         loop {
-            let low = self.set.first() as u32;
+            let first = self.set.first();
             let Some(stone) = self.set.pop_before(number) else { return };
-            // A newer stone of the same secret stays.
-            if let Some(table) = &mut self.by_secret
-                && let Ok(entry) = table.find_entry(hash(&stone.secret), |at| *at == low)
-            {
-                entry.remove();
+            if let Some(tables) = &mut self.by_secret {
+                tables.forget(first, &stone.secret);
             }
         }
     }
@@ -78,14 +95,47 @@ impl Tombstones {
     }
 }
 
-fn enter(table: &mut HashTable<u32>, set: &Remembered<Tombstone>, number: u64, secret: &Secret) {
-    let same = |low: &u32| stone(set, *low).secret == *secret;
-    match table.entry(hash(secret), same, |low| hash(&stone(set, *low).secret)) {
-        Entry::Occupied(mut entry) => *entry.get_mut() = number as u32,
-        Entry::Vacant(place) => {
-            place.insert(number as u32);
+impl Tables {
+    /// The numbers of the stones that are in no table.
+    fn outside(&self, set: &Remembered<Tombstone>) -> Range<u64> {
+        self.entered.max(set.first())..set.end()
+    }
+
+    /// Takes in all stones that are outside.
+    fn enter_all(&mut self, set: &Remembered<Tombstone>) {
+        for number in self.outside(set) {
+            let secret = &stone(set, number as u32).secret;
+            let hash = hash(secret);
+            let same = |low: &u32| stone(set, *low).secret == *secret;
+            let rehash = |low: &u32| self::hash(&stone(set, *low).secret);
+            match self.tables[place(hash)].entry(hash, same, rehash) {
+                Entry::Occupied(mut entry) => *entry.get_mut() = number as u32,
+                Entry::Vacant(place) => {
+                    place.insert(number as u32);
+                }
+            }
+        }
+        self.entered = set.end();
+    }
+
+    fn find<'a>(&self, set: &'a Remembered<Tombstone>, secret: &Secret) -> Option<&'a Tombstone> {
+        let hash = hash(secret);
+        let low = self.tables[place(hash)].find(hash, |low| stone(set, *low).secret == *secret)?;
+        Some(stone(set, *low))
+    }
+
+    /// The stone with this number is gone. A newer one of the same secret stays.
+    fn forget(&mut self, number: u64, secret: &Secret) {
+        let hash = hash(secret);
+        if let Ok(entry) = self.tables[place(hash)].find_entry(hash, |low| *low == number as u32) {
+            entry.remove();
         }
     }
+}
+
+/// Which table a hash belongs to: by bits that the tables themselves do not go by.
+fn place(hash: u64) -> usize {
+    (hash >> (57 - TABLES_BITS)) as usize & ((1 << TABLES_BITS) - 1)
 }
 
 /// The stone whose number has this low half: there are never so many that two have the same.

@@ -72,11 +72,6 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(CodecError::Trailing) }
     }
 
-    /// How many bytes there are still to read.
-    pub(crate) fn left(&self) -> usize {
-        self.rest.len()
-    }
-
     pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], CodecError> {
         let (head, tail) = self.rest.split_at_checked(count).ok_or(CodecError::Truncated)?;
         self.rest = tail;
