@@ -51,8 +51,10 @@ impl Serve {
         logs::start(settings.log_level, settings.log_format);
         metrics::process::raise_fd_limit();
         let exceptions = Exceptions { restored: self.restored, accept_clock: self.accept_clock };
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = door_threads(cores);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(door_threads())
+            .worker_threads(threads)
             .enable_all()
             .build()
             .map_err(|source| ServeError::System { doing: "start threads", source })?;
@@ -65,6 +67,10 @@ impl Serve {
                 () = &mut stop => return Ok(()),
             };
             announce(running.report());
+            // Where there is one processor, looking out would keep it from those who are to bring something.
+            if threads == 1 && cores > 1 {
+                tokio::spawn(running.look_out());
+            }
             let credentials = running.credentials();
             tokio::select! {
                 served = running.until(stop) => served,
@@ -79,8 +85,7 @@ impl Serve {
 
 /// Threads that read requests and write answers: a core is left to the one that turns the engine and waits for the disk. One more
 /// would be woken for nothing most of the time.
-fn door_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+fn door_threads(cores: usize) -> usize {
     (cores - 1).max(1)
 }
 

@@ -127,6 +127,9 @@ impl Desk {
         if !events.is_empty() {
             (self.on_events)(std::mem::take(events));
         }
+        if !replies.is_empty() {
+            self.shared.bustle.told(self.shared.clock.raw_us(), replies.len());
+        }
         for reply in replies.drain(..) {
             self.answer(reply);
         }

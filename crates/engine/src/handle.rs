@@ -11,6 +11,7 @@ use leasehold_state_machine::ids::{LeaseId, SessionId};
 use tokio::sync::{oneshot, watch};
 
 use crate::admission::{Admission, AdmissionLimits, Permit};
+use crate::bustle::Bustle;
 use crate::clock::Clock;
 use crate::inbox::Inbox;
 use crate::limits::UNAVAILABLE_RETRY_MS;
@@ -51,6 +52,7 @@ impl std::error::Error for Failure {}
 pub(crate) struct Shared {
     pub inbox: Inbox<Message>,
     pub admission: Admission,
+    pub bustle: Bustle,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<dyn Clock>,
     pub short_of_room: AtomicBool,
@@ -106,6 +108,7 @@ impl Shared {
         Shared {
             inbox: Inbox::default(),
             admission: Admission::new(limits),
+            bustle: Bustle::default(),
             metrics,
             clock,
             short_of_room: AtomicBool::new(false),
@@ -142,6 +145,7 @@ impl Shared {
             .admission
             .admit(&command, attachment.0 ^ arrived_raw_us)
             .inspect_err(|_| self.metrics.count_busy(op))?;
+        self.bustle.asked(arrived_raw_us);
         Ok(Admitted { attachment, arrived_raw_us, command, permit })
     }
 
@@ -191,6 +195,16 @@ impl Handle {
     /// What the engine counts.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    /// Resolves when requests come one after the other, each soon after the answer before: once for every such request.
+    pub async fn bustle(&self) {
+        self.shared.bustle.begun().await;
+    }
+
+    /// Whether that goes on.
+    pub fn bustles(&self) -> bool {
+        self.shared.bustle.lasts(self.shared.clock.raw_us())
     }
 
     /// Whether requests are taken.

@@ -36,6 +36,7 @@ mod synced_fold;
 mod engine;
 
 mod admission;
+mod bustle;
 mod inbox;
 mod secrets;
 

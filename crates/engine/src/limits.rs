@@ -84,6 +84,9 @@ pub const LINGER_US: u64 = 1_000;
 /// what a client on the same machine takes from an answer to its next question. Falling asleep and being woken takes longer
 /// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too.
 pub const LOOK_OUT_US: u64 = 150;
+/// When no more than so many are told something at once, each of them matters: the doors look out for who comes next. A contended
+/// lock changes hands with two answers; with more than these the doors' thread and the clients need their processor to work.
+pub const FEW_TOLD_MAX: usize = 4;
 
 /// A commit that takes this long is worth a line in the log.
 pub const SLOW_COMMIT_MS: u64 = 500;

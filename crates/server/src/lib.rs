@@ -32,6 +32,7 @@ pub mod config;
 
 pub mod audit;
 pub mod logs;
+mod look_out;
 pub mod trail;
 
 pub mod serve;

@@ -2,6 +2,7 @@
 //! before the data, so that a second server on the same port touches nothing; the data before the first answer; at the
 //! end, who waits is told before the connections close.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -34,6 +35,7 @@ use crate::http::door::{Door, Watch};
 use crate::http::gate::Gate;
 use crate::limits::{DRAIN_TIMEOUT, OTHER_FILES, TRAIL_TIMEOUT};
 use crate::logs;
+use crate::look_out::look_out;
 use crate::metrics;
 use crate::tls::self_signed::{self, Introduction};
 use crate::tls::{Tls, TlsError};
@@ -263,6 +265,12 @@ impl Running {
     /// What can be read again while it serves.
     pub fn credentials(&self) -> Credentials {
         self.credentials.clone()
+    }
+
+    /// Keeps the thread that runs it awake while requests come one after the other: to be spawned on a runtime with one
+    /// thread, on a machine with more processors than that.
+    pub fn look_out(&self) -> impl Future<Output = Infallible> + Send + use<> {
+        look_out(self.engine.clone())
     }
 
     /// Serves until `stop` resolves, and then ends in good order; or until the engine fails.

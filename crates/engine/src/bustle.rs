@@ -1,0 +1,89 @@
+//! Whether requests come one after the other, each soon after the answer before: whoever carries them had better look out for
+//! the next than go to sleep and be woken for it. Knows times and nothing else; who looks out, and how, is the doors'
+//! business.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::sync::Notify;
+
+use crate::limits::{FEW_TOLD_MAX, LOOK_OUT_US};
+
+/// When something was last asked and told. Times are raw.
+#[derive(Debug, Default)]
+pub(crate) struct Bustle {
+    asked_us: AtomicU64,
+    /// Zero when many were told at once: they bring work enough, and need their processor for it.
+    few_told_us: AtomicU64,
+    begun: Notify,
+}
+
+impl Bustle {
+    /// Something is asked. Soon after few were told something, that is one of them, who goes on.
+    pub fn asked(&self, now_us: u64) {
+        // What arrives together is one arrival.
+        if self.asked_us.load(Relaxed) != now_us {
+            self.asked_us.store(now_us, Relaxed);
+            if now_us.saturating_sub(self.few_told_us.load(Relaxed)) < LOOK_OUT_US {
+                self.begun.notify_one();
+            }
+        }
+    }
+
+    /// So many are told something.
+    pub fn told(&self, now_us: u64, how_many: usize) {
+        let few = how_many <= FEW_TOLD_MAX;
+        self.few_told_us.store(if few { now_us } else { 0 }, Relaxed);
+    }
+
+    /// Waits until somebody goes on.
+    pub async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Whether something was asked or told just now, and not to many.
+    pub fn lasts(&self, now_us: u64) -> bool {
+        let few_told_us = self.few_told_us.load(Relaxed);
+        let last_us = few_told_us.max(self.asked_us.load(Relaxed));
+        few_told_us > 0 && now_us.saturating_sub(last_us) < LOOK_OUT_US
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    fn has_begun(bustle: &Bustle) -> bool {
+        pin!(bustle.begun()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn it_begins_with_who_goes_on_and_ends_with_who_does_not() {
+        let bustle = Bustle::default();
+        bustle.asked(1_000_000);
+        assert!(!bustle.lasts(1_000_000), "nobody was told anything");
+        bustle.told(1_000_100, 1);
+        assert!(!has_begun(&bustle), "one who asks once");
+        bustle.asked(1_000_100 + LOOK_OUT_US);
+        assert!(!has_begun(&bustle), "one who takes his time");
+        bustle.told(2_000_000, FEW_TOLD_MAX);
+        let asked_us = 2_000_000 + LOOK_OUT_US - 1;
+        bustle.asked(asked_us);
+        assert!(has_begun(&bustle));
+        assert!(!has_begun(&bustle), "once for each who goes on");
+        assert!(bustle.lasts(asked_us) && bustle.lasts(asked_us + LOOK_OUT_US - 1));
+        assert!(!bustle.lasts(asked_us + LOOK_OUT_US));
+        bustle.told(asked_us + LOOK_OUT_US, 1);
+        assert!(bustle.lasts(asked_us + LOOK_OUT_US + 1), "an answer may bring the next question");
+    }
+
+    #[test]
+    fn many_who_go_on_bring_work_enough() {
+        let bustle = Bustle::default();
+        bustle.told(1_000_000, FEW_TOLD_MAX + 1);
+        bustle.asked(1_000_001);
+        assert!(!has_begun(&bustle) && !bustle.lasts(1_000_001));
+    }
+}
