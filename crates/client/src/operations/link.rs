@@ -262,12 +262,17 @@ impl Link {
                 biased;
                 next = told.next() => match next {
                     Some(Ok(group)) => {
+                        let told_many = group.outcomes.len() >= TOLD_MANY;
                         let hear = |book: &mut Book, now_us, effects: &mut _| book.hear(group, now_us, effects);
                         if self.with_book_and(&mut effects, hear) {
                             self.outgoing.wake();
                         }
                         if self.has_finished() {
                             return Ending::Finished;
+                        }
+                        if told_many {
+                            // Whoever was told asks for the next thing, and that is on its way before the others are told.
+                            tokio::task::yield_now().await;
                         }
                         continue;
                     }
@@ -317,6 +322,9 @@ impl Look {
         tokio::task::coop::consume_budget().await;
     }
 }
+
+/// Answers in one group that are worth a sending of their own.
+const TOLD_MANY: usize = 16;
 
 /// How a stream ended.
 enum Ending {

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
+use leasehold_protocol::v1::outcome::What as Told;
 
 use super::super::entry::Stance;
 use super::*;
@@ -116,4 +117,39 @@ fn what_is_due_before_the_alarm_was_set_is_not_slept_through() {
     let mut look = Look::default();
     assert!(look.next(&link, due_us).now_or_never().is_some(), "it looks again");
     assert!(look.next(&link, earlier_us).now_or_never().is_none(), "and then sleeps");
+}
+
+#[test]
+fn those_who_are_told_first_ask_again_before_the_others_are_told() {
+    let link = link();
+    let woken = Arc::new(Woken::default());
+    let mut groups = stream(&link);
+    carry(&mut groups, &woken);
+    let welcome = v1::Outcome { number: 0, what: Some(Told::Welcome(v1::Welcome { in_flight_max: 1000 })) };
+    let welcome = v1::OutcomeGroup { outcomes: vec![welcome] };
+    link.with_book(|book, now_us, effects| book.hear(welcome, now_us, effects));
+    let mut askings: Vec<Asking> =
+        (0..2 * TOLD_MANY).map(|_| Asking::begin(Arc::clone(&link), looking())).collect();
+    carry(&mut groups, &woken);
+    let group = |askings: &[Asking]| {
+        let told = || Some(Told::Snapshot(Box::default()));
+        let outcomes = askings.iter().map(|asking| v1::Outcome { number: asking.number, what: told() });
+        Ok(v1::OutcomeGroup { outcomes: outcomes.collect() })
+    };
+    let (first, second) = askings.split_at(TOLD_MANY);
+    // Both have come when the client looks.
+    let told = futures_util::stream::iter([group(first), group(second)]);
+    let told = told.chain(futures_util::stream::pending()).boxed();
+    let mut look = Look::default();
+    let mut listening = pin!(link.listen(Conversation { connection: 1, told }, &mut look));
+    let answered = |askings: &mut [Asking]| {
+        askings.iter_mut().filter_map(|asking| asking.now_or_never()).filter(Result::is_ok).count()
+    };
+    let (first, second) = askings.split_at_mut(TOLD_MANY);
+    assert!(listening.as_mut().now_or_never().is_none());
+    assert_eq!((answered(first), answered(second)), (TOLD_MANY, 0));
+    link.ask(looking());
+    assert_eq!(carry(&mut groups, &woken).len(), 1, "on its way");
+    assert!(listening.as_mut().now_or_never().is_none());
+    assert_eq!(answered(second), TOLD_MANY);
 }
