@@ -80,9 +80,10 @@ pub const STAND_IN_LOOK_EVERY_MS: u64 = 20;
 /// have to wait for it to be on the disk. Long against a commit on a fast disk, short for everybody else.
 pub const LINGER_US: u64 = 1_000;
 
-/// So long the engine's thread looks out for the next request before it sleeps, if the last one came within this time: about
-/// what a client on the same machine takes from an answer to its next question. Falling asleep and being woken takes longer
-/// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too.
+/// So long the engine's thread looks out for the next request before it sleeps, if the last one came within this time, and so
+/// long do the doors where they look out: about what a client on the same machine takes from an answer to its next question.
+/// Falling asleep and being woken takes longer than a third of that, and a processor that has nothing to do meanwhile goes to
+/// sleep too.
 pub const LOOK_OUT_US: u64 = 150;
 /// When no more than so many are told something at once, each of them matters: the doors look out for who comes next. A contended
 /// lock changes hands with two answers; with more than these the doors' thread and the clients need their processor to work.

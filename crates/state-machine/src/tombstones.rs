@@ -44,7 +44,7 @@ struct Tables {
 
 /// As many stones stay out of the tables at most.
 const OUTSIDE_MAX: usize = 128;
-/// Tables by the uppermost bits of a hash.
+/// The tables are two to the power of this.
 const TABLES_BITS: u32 = 6;
 
 impl Tombstones {
