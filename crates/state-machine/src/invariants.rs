@@ -140,7 +140,7 @@ impl Machine {
         assert_eq!(chosen + numbered, self.requests.len(), "known ids are counted");
         for client in self.requests.clients.values() {
             assert!(
-                client.known.keys().all(|number| !client.has_forgotten(*number)),
+                client.known.iter().all(|(number, _)| !client.has_forgotten(number)),
                 "what is forgotten is gone"
             );
             let through = client.answered_through;

@@ -13,6 +13,7 @@ use crate::answer::Written;
 use crate::event::{CancelFound, Ending, RequestMark, Ticket};
 use crate::ids::{ClientKey, HashKey, Payload, RequestKey, RequestName};
 use crate::keyed::Keyed;
+use crate::numbers::Numbers;
 use crate::remembered::Remembered;
 
 /// What became of a request.
@@ -66,7 +67,7 @@ pub(crate) struct Client {
     /// ...but for these.
     pub(crate) open: BTreeSet<u64>,
     /// What is known of the others.
-    pub(crate) known: BTreeMap<u64, Known>,
+    pub(crate) known: Numbers<Known>,
     /// When it was last heard of. Not journaled.
     pub(crate) heard_us: u64,
 }
@@ -105,7 +106,7 @@ impl Requests {
     pub(crate) fn get(&self, name: &RequestName) -> Option<&Known> {
         match name {
             RequestName::Chosen(key) => self.chosen.get(key),
-            RequestName::Numbered(client, number) => self.clients.get(client)?.known.get(number),
+            RequestName::Numbered(client, number) => self.clients.get(client)?.known.get(*number),
         }
     }
 
@@ -159,7 +160,7 @@ impl Requests {
             RequestName::Chosen(key) => self.chosen.remove(key),
             RequestName::Numbered(client, number) => {
                 let client = self.clients.get_mut(client);
-                let before = client.and_then(|client| client.known.remove(number));
+                let before = client.and_then(|client| client.known.remove(*number));
                 self.numbered -= usize::from(before.is_some());
                 before
             }
@@ -190,13 +191,14 @@ impl Requests {
         client.answered_through = answered_through;
         client.open = open.iter().copied().collect();
         let Client { open, known, .. } = client;
-        let let_go: Vec<u64> = {
-            let below = known.range(..=answered_through).map(|(number, _)| *number);
-            below.filter(|number| !open.contains(number)).collect()
-        };
-        self.numbered -= let_go.len();
-        let fates = let_go.iter().filter_map(|number| known.remove(number)).map(|known| known.fate);
-        fates.filter(Fate::is_live).collect()
+        let (before, mut living) = (known.len(), Vec::new());
+        known.take_through(
+            answered_through,
+            |number| open.contains(&number),
+            |known| living.extend(Some(known.fate).filter(Fate::is_live)),
+        );
+        self.numbered -= before - known.len();
+        living
     }
 
     /// A client was heard of.
@@ -210,7 +212,7 @@ impl Requests {
         let client = self.clients.remove(client);
         let known = client.map(|client| client.known).unwrap_or_default();
         assert!(
-            known.values().all(|known| !known.fate.is_live()),
+            known.iter().all(|(_, known)| !known.fate.is_live()),
             "whoever has something that lives is kept"
         );
         self.numbered -= known.len();

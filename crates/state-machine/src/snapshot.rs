@@ -376,7 +376,7 @@ fn put_client(out: &mut Vec<u8>, client: &Client) {
     let over = || client.known.iter().filter(|(_, known)| !known.fate.is_live());
     put_number(out, over().count() as u64);
     for (number, known) in over() {
-        put_number(out, *number);
+        put_number(out, number);
         put_known(out, known);
     }
 }

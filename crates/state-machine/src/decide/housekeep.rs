@@ -138,7 +138,7 @@ impl Machine {
             looks += 1;
             self.looked_over = Some(*key);
             let silent = client.heard_us + REMEMBER_US <= self.now.us;
-            if silent && !client.known.values().any(|known| known.fate.is_live()) {
+            if silent && !client.known.iter().any(|(_, known)| known.fate.is_live()) {
                 gone.push(*key);
             }
         }
