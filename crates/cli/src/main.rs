@@ -65,9 +65,15 @@ mod man;
 
 use status::Status;
 
+/// Says whether this is the program as it is shipped: docs/adr/0013.
+const VERSION: &str = match option_env!("LEASEHOLD_TRAINED") {
+    None => env!("CARGO_PKG_VERSION"),
+    Some(_) => concat!(env!("CARGO_PKG_VERSION"), " (trained)"),
+};
+
 /// Leases, locks and leaders with fencing tokens: one durable server, one command line.
 #[derive(Parser)]
-#[command(name = "leasehold", version, propagate_version = true)]
+#[command(name = "leasehold", version = VERSION, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
