@@ -129,9 +129,10 @@ impl Storage {
 
     /// Ends the threads, breaking off a snapshot if one is being made: the next start makes it anew.
     pub fn stop(self) {
-        let Storage { chores, appliers, threads, interrupt, .. } = self;
+        let Storage { journal, chores, appliers, threads, interrupt, .. } = self;
         interrupt.store(true, Relaxed);
-        drop((chores, appliers));
+        // Without the journal nobody needs to take his time for its chores.
+        drop((journal, chores, appliers));
         for thread in threads {
             // A thread that panicked has said so itself.
             let _ = thread.join();

@@ -8,6 +8,7 @@ use crate::disk::Disk;
 use crate::error::{OpenError, StorageError};
 use crate::inventory::TEMPORARY;
 use crate::journal::{Fold, Outcome};
+use crate::leisure::Leisure;
 use crate::scan::{Cursor, Visit};
 use crate::segment::{SegmentHeader, segment_name};
 use crate::snapshot::{SnapshotHeader, SnapshotWriter, snapshot_name};
@@ -33,6 +34,7 @@ pub(crate) fn snapshot<D: Disk>(
     closed: &[String],
     next: &SegmentHeader,
     fold: &mut dyn Fold,
+    leisure: Leisure,
 ) -> Result<Outcome, StorageError> {
     let header = replay(disk, previous, closed, next, fold).map_err(|error| match error {
         OpenError::Storage(error) => error,
@@ -42,8 +44,8 @@ pub(crate) fn snapshot<D: Disk>(
     let name = snapshot_name(header.index);
     let aside = format!("{name}{TEMPORARY}");
     let mut file = disk.create(&aside).map_err(StorageError::io("create", disk.path(&aside)))?;
-    let mut write = || {
-        let mut writer = SnapshotWriter::new(&mut file, &header)?;
+    let write = || {
+        let mut writer = SnapshotWriter::new(&mut file, &header, leisure)?;
         fold.write_snapshot(&mut writer)?;
         writer.finish()
     };

@@ -7,9 +7,10 @@ use crate::chores;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{OpenError, StorageError};
 use crate::journal::{Chore, ChoreDone, ChoreKind, Extent, Journal, Outcome};
+use crate::leisure::{Hurry, Leisure, leisure};
 use crate::limits::{
-    BATCH_BYTES_MAX, BUFFER_KEPT_BYTES, PREPARE_AT_PART, SECTOR_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN, SNAPSHOT_AFTER_BYTES,
+    BATCH_BYTES_MAX, BUFFER_KEPT_BYTES, HURRY_AT_PART, PREPARE_AT_PART, SECTOR_BYTES, SEGMENT_BYTES,
+    SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SNAPSHOT_AFTER_BYTES,
 };
 use crate::record::{self, Place};
 use crate::segment::{self, SegmentHeader, segment_name};
@@ -68,7 +69,7 @@ pub struct FileJournal<D: Disk> {
     pub(crate) prepared: Prepared,
     /// Counts temporary names, so that none is used twice.
     pub(crate) temporary: u64,
-    pub(crate) snapshot_underway: bool,
+    pub(crate) snapshot_underway: Option<Hurry>,
     /// How many closed segments there were when a snapshot found no room; 0 when it had some.
     pub(crate) put_off_at: usize,
     pub(crate) stopped: bool,
@@ -99,10 +100,10 @@ pub(crate) struct Snapshot {
 }
 
 /// The segment after the active one.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Prepared {
     Nothing,
-    Underway,
+    Underway(Hurry),
     Ready(String),
 }
 
@@ -149,7 +150,7 @@ impl<D: Disk> FileJournal<D> {
                 // What is still underway will serve the time after.
                 self.prepared = other;
                 let name = self.temporary_name();
-                segment::prepare(&self.disk, &name, self.options.segment_bytes)?;
+                segment::prepare(&self.disk, &name, self.options.segment_bytes, Leisure::none())?;
                 name
             }
         };
@@ -173,34 +174,46 @@ impl<D: Disk> FileJournal<D> {
     }
 
     fn prepare_chore(&mut self) -> Chore {
-        self.prepared = Prepared::Underway;
+        let (hurry, leisure) = leisure();
+        self.prepared = Prepared::Underway(hurry);
         let (disk, name, bytes) = (self.disk.clone(), self.temporary_name(), self.options.segment_bytes);
         Chore::new(ChoreKind::PrepareSegment, move |_| {
-            segment::prepare(&disk, &name, bytes)?;
+            segment::prepare(&disk, &name, bytes, leisure)?;
             Ok(Outcome::SegmentReady { name })
         })
     }
 
     fn snapshot_chore(&mut self) -> Chore {
-        self.snapshot_underway = true;
+        let (hurry, leisure) = leisure();
+        self.snapshot_underway = Some(hurry);
         let (disk, next) = (self.disk.clone(), self.active.header);
         let previous = self.snapshot.as_ref().map(|snapshot| snapshot.name.clone());
         let closed: Vec<_> = self.closed.iter().map(|closed| segment_name(closed.first_index)).collect();
         Chore::new(ChoreKind::Snapshot, move |fold| {
-            chores::snapshot(&disk, previous.as_deref(), &closed, &next, fold)
+            chores::snapshot(&disk, previous.as_deref(), &closed, &next, fold, leisure)
         })
+    }
+
+    fn closed_bytes(&self) -> u64 {
+        self.closed.iter().map(|closed| closed.bytes).sum()
+    }
+
+    /// So much in closed segments makes a snapshot due.
+    fn snapshot_at_bytes(&self) -> u64 {
+        let last = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
+        self.options.snapshot_after_bytes.max(last)
     }
 
     /// Whether a snapshot is due and has room. One that has none is looked at again when the next segment is full:
     /// until then the closed segments stay, and whoever watches the free space lets nothing new begin.
     fn snapshot_due(&mut self) -> bool {
-        let closed: u64 = self.closed.iter().map(|closed| closed.bytes).sum();
-        let last = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
-        let wanted = !self.closed.is_empty() && closed >= self.options.snapshot_after_bytes.max(last);
+        let closed = self.closed_bytes();
+        let wanted = !self.closed.is_empty() && closed >= self.snapshot_at_bytes();
         if !wanted || self.put_off_at == self.closed.len() {
             return false;
         }
         // What is new in it is not longer than the records it comes from.
+        let last = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
         let fits = self.disk.free_bytes().is_ok_and(|free| free >= last.saturating_add(closed));
         self.put_off_at = if fits { 0 } else { self.closed.len() };
         fits
@@ -234,11 +247,18 @@ impl<D: Disk> Journal for FileJournal<D> {
         if self.stopped {
             return due;
         }
-        if self.prepared == Prepared::Nothing && self.active.end > self.active.header.bytes / PREPARE_AT_PART
-        {
-            due.push(self.prepare_chore());
+        let filled_to = |part: u64| self.active.end > self.active.header.bytes / part;
+        match &self.prepared {
+            Prepared::Nothing if filled_to(PREPARE_AT_PART) => due.push(self.prepare_chore()),
+            Prepared::Underway(hurry) if filled_to(HURRY_AT_PART) => hurry.up(),
+            _ => {}
         }
-        if !self.snapshot_underway && self.snapshot_due() {
+        if let Some(hurry) = &self.snapshot_underway {
+            // The next segment, which is needed sooner, waits for it; or as much again is waiting for the next one.
+            if !due.is_empty() || self.closed_bytes() / 2 >= self.snapshot_at_bytes() {
+                hurry.up();
+            }
+        } else if self.snapshot_due() {
             due.push(self.snapshot_chore());
         }
         due
@@ -250,20 +270,18 @@ impl<D: Disk> Journal for FileJournal<D> {
         }
         match done.outcome {
             Ok(Outcome::SegmentReady { name }) => {
-                assert!(self.prepared == Prepared::Underway, "one segment is prepared at a time");
+                assert!(matches!(self.prepared, Prepared::Underway(_)), "one segment is prepared at a time");
                 self.prepared = Prepared::Ready(name);
                 Ok(())
             }
             Ok(Outcome::SnapshotPublished { name, index, bytes }) => {
-                assert!(self.snapshot_underway, "one snapshot is made at a time");
-                self.snapshot_underway = false;
+                assert!(self.snapshot_underway.take().is_some(), "one snapshot is made at a time");
                 self.closed.retain(|closed| closed.first_index > index);
                 self.snapshot = Some(Snapshot { name, index, bytes });
                 Ok(())
             }
             Ok(Outcome::SnapshotPutOff) => {
-                assert!(self.snapshot_underway, "one snapshot is made at a time");
-                self.snapshot_underway = false;
+                assert!(self.snapshot_underway.take().is_some(), "one snapshot is made at a time");
                 self.put_off_at = self.closed.len();
                 Ok(())
             }

@@ -29,6 +29,7 @@ mod inventory;
 mod scan;
 
 mod journal;
+mod leisure;
 mod memory;
 
 mod chores;

@@ -1,5 +1,7 @@
 //! Every bound of the journal, with its reason. Holds numbers and nothing else.
 
+use std::time::Duration;
+
 /// The unit that a disk writes whole or not at all; everything torn or damaged is told apart by it.
 pub const SECTOR_BYTES: usize = 512;
 
@@ -24,8 +26,19 @@ pub const SNAPSHOT_AFTER_BYTES: u64 = 64 << 20;
 pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 
 /// Zeros are written to a new segment in pieces of this size, each synced, so that the background work never
-/// builds up a long queue of dirty pages before a batch's own sync.
+/// builds up a long queue of dirty pages before a batch's own sync. Smaller ones let others wait no less: each makes the
+/// file longer, which the file system writes down too.
 pub const ZERO_FILL_BYTES: usize = 1 << 20;
+
+/// Background writing rests so many times as long as each piece of it took: three quarters of the disk's time are left to
+/// batches.
+pub const REST_TIMES: u32 = 3;
+
+/// But no longer than this, so that a slow disk is not made much slower.
+pub const REST_MAX: Duration = Duration::from_millis(50);
+
+/// There is no rest any more once the active segment is filled to one part in this many.
+pub const HURRY_AT_PART: u64 = 2;
 
 /// The assembled-record buffer is given back above this size, so that one huge batch does not cost memory for ever.
 pub const BUFFER_KEPT_BYTES: usize = 1 << 20;

@@ -12,6 +12,7 @@ use crate::error::{OpenError, StorageError};
 use crate::file::{Active, Closed, FileJournal, Options, Prepared, Snapshot};
 use crate::inventory::{Inventory, TEMPORARY};
 use crate::journal::Fold;
+use crate::leisure::Leisure;
 use crate::limits::SECTOR_BYTES;
 use crate::scan::{self, Segment, Torn};
 use crate::segment::{self, SegmentHeader};
@@ -83,7 +84,7 @@ impl<D: Disk> FileJournal<D> {
             chain: scanned.cursor.chain,
             prepared: Prepared::Nothing,
             temporary: 0,
-            snapshot_underway: false,
+            snapshot_underway: None,
             put_off_at: 0,
             stopped: false,
             buffer: Vec::new(),
@@ -101,7 +102,7 @@ impl<D: Disk> FileJournal<D> {
             bytes: options.segment_bytes,
             chain: 0,
         };
-        segment::prepare(&disk, &prepared, header.bytes)?;
+        segment::prepare(&disk, &prepared, header.bytes, Leisure::none())?;
         let file = segment::adopt(&disk, &prepared, &header)?;
         Ok(Self {
             disk,
@@ -113,7 +114,7 @@ impl<D: Disk> FileJournal<D> {
             chain: 0,
             prepared: Prepared::Nothing,
             temporary: 0,
-            snapshot_underway: false,
+            snapshot_underway: None,
             put_off_at: 0,
             stopped: false,
             buffer: Vec::new(),

@@ -8,6 +8,7 @@ use leasehold_planted::{Bug, planted};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{DamageKind, StorageError};
+use crate::leisure::Leisure;
 use crate::limits::{SECTOR_BYTES, ZERO_FILL_BYTES};
 use crate::record::{le_u32, le_u64};
 
@@ -94,13 +95,18 @@ pub(crate) fn segment_name(first_index: u64) -> String {
 }
 
 /// Creates a file of zeros, synced, under a temporary name. Its folder entry is synced when it gets its real name.
-pub(crate) fn prepare<D: Disk>(disk: &D, name: &str, bytes: u64) -> Result<(), StorageError> {
+pub(crate) fn prepare<D: Disk>(
+    disk: &D,
+    name: &str,
+    bytes: u64,
+    leisure: Leisure,
+) -> Result<(), StorageError> {
     let mut file = disk.create(name).map_err(StorageError::io("create", disk.path(name)))?;
-    fill(&mut file, 0, bytes).map_err(StorageError::io("fill", disk.path(name)))
+    fill(&mut file, 0, bytes, leisure).map_err(StorageError::io("fill", disk.path(name)))
 }
 
 /// Writes zeros over a stretch of the file and syncs it, piece by piece.
-pub(crate) fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64) -> std::io::Result<()> {
+fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64, mut leisure: Leisure) -> std::io::Result<()> {
     let zeros = vec![0; ZERO_FILL_BYTES.min(usize::try_from(to - from).unwrap_or(ZERO_FILL_BYTES))];
     let mut at = from;
     while at < to {
@@ -108,6 +114,9 @@ pub(crate) fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64) -> std::io::Re
         file.write_at(at, &zeros[..usize::try_from(piece).unwrap_or(zeros.len())])?;
         file.sync()?;
         at += piece;
+        if at < to {
+            leisure.rest();
+        }
     }
     Ok(())
 }
@@ -119,7 +128,7 @@ pub(crate) fn write_copy<F: DiskFile>(file: &mut F, end: u64, image: &[u8]) -> s
         file.write_at(at, piece)?;
         at += piece.len() as u64;
     }
-    fill(file, at, image.len() as u64)?;
+    fill(file, at, image.len() as u64, Leisure::none())?;
     file.sync()
 }
 

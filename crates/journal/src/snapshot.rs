@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 
 use crate::disk::DiskFile;
 use crate::error::DamageKind;
+use crate::leisure::Leisure;
 use crate::limits::SNAPSHOT_CHUNK_BYTES;
 use crate::record::{le_u32, le_u64};
 use crate::segment::{FORMAT_VERSION, HeaderError, check_header};
@@ -94,22 +95,26 @@ pub(crate) struct SnapshotWriter<'a, F> {
     chunks: u64,
     bytes: u64,
     checksum: u32,
+    leisure: Leisure,
 }
 
 impl<'a, F: DiskFile> SnapshotWriter<'a, F> {
-    pub fn new(file: &'a mut F, header: &SnapshotHeader) -> io::Result<Self> {
+    pub fn new(file: &'a mut F, header: &SnapshotHeader, leisure: Leisure) -> io::Result<Self> {
         let bytes = header.encode();
         file.write_at(0, &bytes)?;
         let mut chunk = Vec::with_capacity(CHUNK_HEADER_BYTES + SNAPSHOT_CHUNK_BYTES);
         chunk.resize(CHUNK_HEADER_BYTES, 0);
         let seed = le_u32(&bytes, 60);
-        Ok(Self { file, at: HEADER_BYTES as u64, chunk, seed, chunks: 0, bytes: 0, checksum: 0 })
+        Ok(Self { file, at: HEADER_BYTES as u64, chunk, seed, chunks: 0, bytes: 0, checksum: 0, leisure })
     }
 
     fn write_chunk(&mut self) -> io::Result<()> {
         let bytes = &self.chunk[CHUNK_HEADER_BYTES..];
         if bytes.is_empty() {
             return Ok(());
+        }
+        if self.chunks > 0 {
+            self.leisure.rest();
         }
         let (length, sum) = (chunk_length(bytes), chunk_checksum(self.seed, self.chunks, bytes));
         self.checksum = crc32c::crc32c_append(self.checksum, bytes);
