@@ -1,18 +1,19 @@
-//! Writing in the background that leaves the disk to others: after each piece it rests for longer than the piece took. A disk
-//! that writes much at once lets everybody wait who wants a little made durable meanwhile, and a file that grows keeps the
+//! Writing in the background that leaves the disk to others: before each piece it rests for longer than the last one took. A
+//! disk that writes much at once lets everybody wait who wants a little made durable meanwhile, and a file that grows keeps the
 //! file system itself busy. Whoever needs the result says so, and there is no rest any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::limits::{REST_MAX, REST_TIMES};
+use crate::limits::{REST_MAX_MS, REST_TIMES};
 
 /// Whoever writes in the background.
 #[derive(Debug)]
 pub(crate) struct Leisure {
     hurry: Arc<AtomicBool>,
-    since: Instant,
+    /// How long the last piece took.
+    took: Duration,
 }
 
 /// Whoever may need the result. Dropped, it needs it too: nobody is to wait for one who rests.
@@ -22,7 +23,7 @@ pub(crate) struct Hurry(Arc<AtomicBool>);
 /// Both ends.
 pub(crate) fn leisure() -> (Hurry, Leisure) {
     let hurry = Arc::new(AtomicBool::new(false));
-    (Hurry(hurry.clone()), Leisure { hurry, since: Instant::now() })
+    (Hurry(hurry.clone()), Leisure { hurry, took: Duration::ZERO })
 }
 
 impl Leisure {
@@ -31,16 +32,20 @@ impl Leisure {
         leisure().1
     }
 
-    /// Rests, if there is time, after a piece that was written since the last rest.
-    pub fn rest(&mut self) {
-        if let Some(rest) = self.rest_after(self.since.elapsed()) {
+    /// Writes a piece, after a rest from the last one if there is time.
+    pub fn piece<T>(&mut self, write: impl FnOnce() -> T) -> T {
+        if let Some(rest) = self.rest() {
             std::thread::sleep(rest);
         }
-        self.since = Instant::now();
+        let begun = Instant::now();
+        let written = write();
+        self.took = begun.elapsed();
+        written
     }
 
-    fn rest_after(&self, took: Duration) -> Option<Duration> {
-        (!self.hurry.load(Relaxed)).then(|| took.saturating_mul(REST_TIMES).min(REST_MAX))
+    fn rest(&self) -> Option<Duration> {
+        let rest = self.took.saturating_mul(REST_TIMES).min(Duration::from_millis(REST_MAX_MS));
+        (!rest.is_zero() && !self.hurry.load(Relaxed)).then_some(rest)
     }
 }
 
@@ -63,12 +68,18 @@ mod tests {
 
     #[test]
     fn rests_are_longer_than_what_was_done_until_somebody_is_in_a_hurry() {
-        let took = Duration::from_millis(2);
-        let (hurry, leisure) = leisure();
-        assert_eq!(leisure.rest_after(took), Some(took * REST_TIMES));
-        assert_eq!(leisure.rest_after(Duration::MAX), Some(REST_MAX));
+        let (hurry, mut leisure) = leisure();
+        assert_eq!(leisure.rest(), None, "before the first piece");
+        let piece = Duration::from_millis(2);
+        assert_eq!(leisure.piece(|| std::thread::sleep(piece)), ());
+        assert!(leisure.took >= piece);
+        leisure.took = piece;
+        assert_eq!(leisure.rest(), Some(piece * REST_TIMES));
+        leisure.took = Duration::MAX;
+        assert_eq!(leisure.rest(), Some(Duration::from_millis(REST_MAX_MS)));
         hurry.up();
-        assert_eq!(leisure.rest_after(took), None);
-        assert_eq!(Leisure::none().rest_after(took), None, "nobody is left who could wait");
+        assert_eq!(leisure.rest(), None);
+        let left_alone = Leisure { took: piece, ..Leisure::none() };
+        assert_eq!(left_alone.rest(), None, "nobody is left who could wait");
     }
 }

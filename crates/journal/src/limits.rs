@@ -1,7 +1,5 @@
 //! Every bound of the journal, with its reason. Holds numbers and nothing else.
 
-use std::time::Duration;
-
 /// The unit that a disk writes whole or not at all; everything torn or damaged is told apart by it.
 pub const SECTOR_BYTES: usize = 512;
 
@@ -35,7 +33,7 @@ pub const ZERO_FILL_BYTES: usize = 1 << 20;
 pub const REST_TIMES: u32 = 3;
 
 /// But no longer than this, so that a slow disk is not made much slower.
-pub const REST_MAX: Duration = Duration::from_millis(50);
+pub const REST_MAX_MS: u64 = 50;
 
 /// There is no rest any more once the active segment is filled to one part in this many.
 pub const HURRY_AT_PART: u64 = 2;

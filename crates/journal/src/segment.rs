@@ -111,12 +111,11 @@ fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64, mut leisure: Leisure) -> 
     let mut at = from;
     while at < to {
         let piece = (to - at).min(zeros.len() as u64);
-        file.write_at(at, &zeros[..usize::try_from(piece).unwrap_or(zeros.len())])?;
-        file.sync()?;
+        leisure.piece(|| {
+            file.write_at(at, &zeros[..usize::try_from(piece).unwrap_or(zeros.len())])?;
+            file.sync()
+        })?;
         at += piece;
-        if at < to {
-            leisure.rest();
-        }
     }
     Ok(())
 }

@@ -113,18 +113,17 @@ impl<'a, F: DiskFile> SnapshotWriter<'a, F> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if self.chunks > 0 {
-            self.leisure.rest();
-        }
         let (length, sum) = (chunk_length(bytes), chunk_checksum(self.seed, self.chunks, bytes));
         self.checksum = crc32c::crc32c_append(self.checksum, bytes);
         self.bytes += bytes.len() as u64;
         self.chunks += 1;
         self.chunk[..4].copy_from_slice(&length.to_le_bytes());
         self.chunk[4..8].copy_from_slice(&sum.to_le_bytes());
-        self.file.write_at(self.at, &self.chunk)?;
         // Synced as it goes, so that no batch waits behind a whole snapshot of dirty pages.
-        self.file.sync()?;
+        self.leisure.piece(|| {
+            self.file.write_at(self.at, &self.chunk)?;
+            self.file.sync()
+        })?;
         self.at += self.chunk.len() as u64;
         self.chunk.truncate(CHUNK_HEADER_BYTES);
         Ok(())
