@@ -12,6 +12,12 @@ pub trait Disk: Clone + Send + 'static {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Self::File>;
+    /// Opens an existing file whose content goes to the disk past the system's cache, where it can; durable after
+    /// [`DiskFile::sync`] all the same. Takes nothing but whole sectors, out of memory that begins at a multiple of
+    /// [`crate::limits::DIRECT_ALIGN_BYTES`].
+    fn open_direct(&self, name: &str) -> io::Result<Self::File> {
+        self.open(name)
+    }
     /// Creates a file; fails if the name is taken.
     fn create(&self, name: &str) -> io::Result<Self::File>;
     /// Renames a file, replacing one that has the new name. Durable after [`Disk::sync_folder`].

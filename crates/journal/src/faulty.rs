@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
 use crate::fault::{Call, Counts, Fault, no_power};
-use crate::limits::SECTOR_BYTES;
+use crate::limits::{DIRECT_ALIGN_BYTES, SECTOR_BYTES};
 use crate::platter::{Inode, Renaming, State};
 
 /// A handle to a simulated directory; clones share it.
@@ -25,6 +25,8 @@ pub struct FaultyFile {
     state: Arc<Mutex<State>>,
     inode: u64,
     life: u64,
+    /// Whether it was opened with [`Disk::open_direct`]: then its rules are watched over.
+    direct: bool,
 }
 
 impl FaultyDisk {
@@ -107,7 +109,11 @@ impl Disk for FaultyDisk {
             return Err(no_power());
         }
         let inode = *state.names.get(name).ok_or_else(not_found)?;
-        Ok(FaultyFile { state: Arc::clone(&self.state), inode, life: state.life })
+        Ok(FaultyFile { state: Arc::clone(&self.state), inode, life: state.life, direct: false })
+    }
+
+    fn open_direct(&self, name: &str) -> io::Result<FaultyFile> {
+        Ok(FaultyFile { direct: true, ..self.open(name)? })
     }
 
     fn create(&self, name: &str) -> io::Result<FaultyFile> {
@@ -117,7 +123,7 @@ impl Disk for FaultyDisk {
         }
         let inode = state.add(Inode::default());
         state.change_names(Call::Create, Renaming { from: None, to: Some((name.to_owned(), inode)) })?;
-        Ok(FaultyFile { state: Arc::clone(&self.state), inode, life: state.life })
+        Ok(FaultyFile { state: Arc::clone(&self.state), inode, life: state.life, direct: false })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -182,6 +188,15 @@ impl DiskFile for FaultyFile {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.direct {
+            let sectors = |at: usize| at.is_multiple_of(SECTOR_BYTES);
+            let at = usize::try_from(offset).unwrap_or(usize::MAX);
+            assert!(sectors(at) && sectors(bytes.len()), "past the cache go whole sectors");
+            assert!(
+                bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGN_BYTES),
+                "out of memory that is aligned"
+            );
+        }
         let mut state = self.state()?;
         state.counts.writes += 1;
         let fault = state.begin(Call::Write)?;

@@ -4,12 +4,13 @@
 use leasehold_planted::{Bug, planted};
 
 use crate::chores;
+use crate::direct::Aligned;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{OpenError, StorageError};
 use crate::journal::{Chore, ChoreDone, ChoreKind, Extent, Journal, Outcome};
 use crate::leisure::{Hurry, Leisure, leisure};
 use crate::limits::{
-    BATCH_BYTES_MAX, BUFFER_KEPT_BYTES, HURRY_AT_PART, PREPARE_AT_PART, SECTOR_BYTES, SEGMENT_BYTES,
+    BATCH_BYTES_MAX, HURRY_AT_PART, PREPARE_AT_PART, RECORD_KEPT_BYTES, SECTOR_BYTES, SEGMENT_BYTES,
     SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SNAPSHOT_AFTER_BYTES,
 };
 use crate::record::{self, Place};
@@ -73,7 +74,8 @@ pub struct FileJournal<D: Disk> {
     /// How many closed segments there were when a snapshot found no room; 0 when it had some.
     pub(crate) put_off_at: usize,
     pub(crate) stopped: bool,
-    pub(crate) buffer: Vec<u8>,
+    /// Where a record is put together.
+    pub(crate) record: Aligned,
 }
 
 /// The segment that is being written.
@@ -114,18 +116,19 @@ impl<D: Disk> FileJournal<D> {
     }
 
     fn write(&mut self, payload: &[u8]) -> Result<u64, StorageError> {
-        let bytes = record::record_bytes(payload.len()) as u64;
+        let length = record::record_bytes(payload.len());
+        let bytes = length as u64;
         if self.active.end + bytes > self.active.header.bytes {
             self.next_segment()?;
         }
         let active = &mut self.active;
         let place = Place { seed: active.header.seed(), index: self.next_index, chain: self.chain };
-        let chain = record::encode(&mut self.buffer, place, payload);
+        let record = self.record.zeros(length);
+        let chain = record::encode(record, place, payload);
         assert!(active.end + bytes <= active.header.bytes, "a segment holds the largest batch");
-        assert!(self.buffer.len() as u64 == bytes, "a record is as long as was reckoned");
 
         let path = |disk: &D| disk.path(&segment_name(active.header.first_index));
-        if let Err(source) = active.file.write_at(active.end, &self.buffer) {
+        if let Err(source) = active.file.write_at(active.end, record) {
             return Err(StorageError::Io { doing: "write to", path: path(&self.disk), source });
         }
         if !planted(Bug::SyncLeftOut)
@@ -136,9 +139,7 @@ impl<D: Disk> FileJournal<D> {
         active.end += bytes;
         self.chain = chain;
         self.next_index += 1;
-        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
-            self.buffer = Vec::new();
-        }
+        self.record.shrink(RECORD_KEPT_BYTES);
         Ok(place.index)
     }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, Per
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::direct;
 use crate::disk::{Disk, DiskFile};
 use crate::inventory::TEMPORARY;
 use crate::limits::{FILES_LEFT_MIN, FILES_LEFT_PART};
@@ -263,6 +264,11 @@ impl Disk for Folder {
 
     fn open(&self, name: &str) -> io::Result<File> {
         OpenOptions::new().read(true).write(self.writable).open(self.path.join(name))
+    }
+
+    fn open_direct(&self, name: &str) -> io::Result<File> {
+        self.check_writable()?;
+        direct::open(&self.path.join(name))
     }
 
     fn create(&self, name: &str) -> io::Result<File> {

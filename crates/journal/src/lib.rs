@@ -13,6 +13,7 @@ pub mod limits;
 
 mod error;
 
+mod direct;
 mod disk;
 
 mod fault;

@@ -3,6 +3,10 @@
 /// The unit that a disk writes whole or not at all; everything torn or damaged is told apart by it.
 pub const SECTOR_BYTES: usize = 512;
 
+/// Memory from which whole sectors go past the system's cache begins at a multiple of this: a page, which is enough for
+/// every disk.
+pub const DIRECT_ALIGN_BYTES: usize = 4096;
+
 /// Default size of a segment: twice the largest batch, and small enough to be zero-filled in the background in a
 /// fraction of a second.
 pub const SEGMENT_BYTES: u64 = 32 << 20;
@@ -38,8 +42,9 @@ pub const REST_MAX_MS: u64 = 50;
 /// There is no rest any more once the active segment is filled to one part in this many.
 pub const HURRY_AT_PART: u64 = 2;
 
-/// The assembled-record buffer is given back above this size, so that one huge batch does not cost memory for ever.
-pub const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// The memory in which records are put together is given back above this size, so that one huge batch does not cost it for
+/// ever.
+pub const RECORD_KEPT_BYTES: usize = 1 << 20;
 
 /// How often a backup starts over when files are trimmed away while it copies them.
 pub const BACKUP_TRIES: u32 = 10;

@@ -40,14 +40,14 @@ pub(crate) fn record_bytes(length: usize) -> usize {
     (1 + rest.div_ceil(OTHER_BYTES)) * SECTOR_BYTES
 }
 
-/// Assembles the record in `out` and returns its checksum, to which the next record is chained.
-pub(crate) fn encode(out: &mut Vec<u8>, place: Place, payload: &[u8]) -> u32 {
+/// Assembles the record in `out`, which is as long and all zeros, and returns its checksum, to which the next record is
+/// chained.
+pub(crate) fn encode(out: &mut [u8], place: Place, payload: &[u8]) -> u32 {
+    assert!(out.len() == record_bytes(payload.len()), "a record is as long as was reckoned");
     let length = u32::try_from(payload.len());
     assert!(length.is_ok(), "a batch is far below 4 GiB");
     let length = length.unwrap_or(0);
     let checksum = checksum(place, payload);
-    out.clear();
-    out.resize(record_bytes(payload.len()), 0);
 
     let (first, rest) = payload.split_at(payload.len().min(FIRST_BYTES));
     out[4..8].copy_from_slice(&MAGIC);
@@ -141,11 +141,10 @@ mod tests {
             for fill in [0, 7] {
                 let batch = vec![fill; length];
                 let place = Place { seed: 3, index: 9, chain: 5 };
-                let (mut bytes, mut back) = (Vec::new(), Vec::new());
+                let (mut bytes, mut back) = (vec![0; record_bytes(length)], Vec::new());
                 let sum = encode(&mut bytes, place, &batch);
                 let head = header(&bytes).unwrap();
                 assert_eq!((head.length, head.checksum, head.index), (length, sum, 9));
-                assert_eq!(bytes.len(), record_bytes(length));
                 for (number, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
                     assert!(!untouched(sector));
                     assert!(belongs(3, 9, number, sector));

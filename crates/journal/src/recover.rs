@@ -7,6 +7,7 @@
 //! bytes before and after), and the folder is synced.
 
 use crate::chores::IntoFold;
+use crate::direct::Aligned;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{OpenError, StorageError};
 use crate::file::{Active, Closed, FileJournal, Options, Prepared, Snapshot};
@@ -87,7 +88,7 @@ impl<D: Disk> FileJournal<D> {
             snapshot_underway: None,
             put_off_at: 0,
             stopped: false,
-            buffer: Vec::new(),
+            record: Aligned::default(),
         };
         Ok((journal, recovery))
     }
@@ -117,7 +118,7 @@ impl<D: Disk> FileJournal<D> {
             snapshot_underway: None,
             put_off_at: 0,
             stopped: false,
-            buffer: Vec::new(),
+            record: Aligned::default(),
         })
     }
 }
@@ -134,7 +135,8 @@ fn settle<D: Disk>(disk: &D, last: &Segment, image: &[u8]) -> Result<D::File, St
         file.write_at(offset, record).map_err(StorageError::io("write to", path()))?;
         file.sync().map_err(StorageError::io("sync", path()))?;
     }
-    Ok(file)
+    drop(file);
+    segment::open(disk, &last.name)
 }
 
 /// Replaces the segment by a copy without the torn tail. The file itself stays as it is until its copy is durable,
@@ -144,8 +146,9 @@ fn cut<D: Disk>(disk: &D, last: &Segment, image: &[u8]) -> Result<D::File, Stora
     let path = || disk.path(&aside);
     let mut file = disk.create(&aside).map_err(StorageError::io("create", path()))?;
     segment::write_copy(&mut file, last.end, image).map_err(StorageError::io("write", path()))?;
+    drop(file);
     disk.rename(&aside, &last.name).map_err(StorageError::io("replace", disk.path(&last.name)))?;
-    Ok(file)
+    segment::open(disk, &last.name)
 }
 
 fn remove<D: Disk>(disk: &D, names: &[String]) -> Result<(), StorageError> {

@@ -131,7 +131,8 @@ pub(crate) fn write_copy<F: DiskFile>(file: &mut F, end: u64, image: &[u8]) -> s
     file.sync()
 }
 
-/// Turns a prepared file into a segment: header, sync, name, folder sync. After this the first record may be written.
+/// Turns a prepared file into a segment: header, sync, name, folder sync. After this the first record may be written, into
+/// the file that this gives.
 pub(crate) fn adopt<D: Disk>(
     disk: &D,
     prepared: &str,
@@ -146,5 +147,11 @@ pub(crate) fn adopt<D: Disk>(
     if !planted(Bug::FolderNotSynced) {
         disk.sync_folder().map_err(StorageError::io("sync the directory", disk.path("")))?;
     }
-    Ok(file)
+    drop(file);
+    open(disk, &name)
+}
+
+/// Opens a segment for its next record.
+pub(crate) fn open<D: Disk>(disk: &D, name: &str) -> Result<D::File, StorageError> {
+    disk.open_direct(name).map_err(StorageError::io("open", disk.path(name)))
 }

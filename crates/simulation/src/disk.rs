@@ -84,6 +84,11 @@ impl Disk for GuardedDisk {
         Ok(GuardedFile { inner: self.inner.open(name)?, disk: self.clone() })
     }
 
+    fn open_direct(&self, name: &str) -> io::Result<GuardedFile> {
+        self.alive()?;
+        Ok(GuardedFile { inner: self.inner.open_direct(name)?, disk: self.clone() })
+    }
+
     fn create(&self, name: &str) -> io::Result<GuardedFile> {
         self.pass()?;
         Ok(GuardedFile { inner: self.inner.create(name)?, disk: self.clone() })
