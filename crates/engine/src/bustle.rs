@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::Notify;
 
-use crate::limits::{FEW_TOLD_MAX, LOOK_OUT_US};
+use crate::limits::{FEW_TOLD_MAX, LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_US};
 
 /// When something was last asked and told. Times are raw.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Bustle {
     asked_us: AtomicU64,
     /// Zero when many were told at once: they bring work enough, and need their processor for it.
     few_told_us: AtomicU64,
+    /// From the last question before that to the answer.
+    answered_in_us: AtomicU64,
     begun: Notify,
 }
 
@@ -33,6 +35,7 @@ impl Bustle {
     /// So many are told something.
     pub fn told(&self, now_us: u64, how_many: usize) {
         let few = how_many <= FEW_TOLD_MAX;
+        self.answered_in_us.store(now_us.saturating_sub(self.asked_us.load(Relaxed)), Relaxed);
         self.few_told_us.store(if few { now_us } else { 0 }, Relaxed);
     }
 
@@ -41,11 +44,16 @@ impl Bustle {
         self.begun.notified().await;
     }
 
-    /// Whether something was asked or told just now, and not to many.
+    /// Whether something was asked or told just now, and not to many; or an answer is under way that does not take long.
     pub fn lasts(&self, now_us: u64) -> bool {
-        let few_told_us = self.few_told_us.load(Relaxed);
-        let last_us = few_told_us.max(self.asked_us.load(Relaxed));
-        few_told_us > 0 && now_us.saturating_sub(last_us) < LOOK_OUT_US
+        let (few_told_us, asked_us) = (self.few_told_us.load(Relaxed), self.asked_us.load(Relaxed));
+        let answered_soon = self.answered_in_us.load(Relaxed) < LOOK_OUT_FOR_ANSWER_US;
+        let (last_us, patience_us) = if asked_us > few_told_us && answered_soon {
+            (asked_us, LOOK_OUT_FOR_ANSWER_US)
+        } else {
+            (asked_us.max(few_told_us), LOOK_OUT_US)
+        };
+        few_told_us > 0 && now_us.saturating_sub(last_us) < patience_us
     }
 }
 
@@ -74,9 +82,31 @@ mod tests {
         assert!(has_begun(&bustle));
         assert!(!has_begun(&bustle), "once for each who goes on");
         assert!(bustle.lasts(asked_us) && bustle.lasts(asked_us + LOOK_OUT_US - 1));
-        assert!(!bustle.lasts(asked_us + LOOK_OUT_US));
-        bustle.told(asked_us + LOOK_OUT_US, 1);
-        assert!(bustle.lasts(asked_us + LOOK_OUT_US + 1), "an answer may bring the next question");
+        assert!(!bustle.lasts(asked_us + LOOK_OUT_US), "the last answer took long");
+        let told_us = asked_us + LOOK_OUT_US;
+        bustle.told(told_us, 1);
+        assert!(bustle.lasts(told_us + LOOK_OUT_US - 1), "an answer may bring the next question");
+        assert!(!bustle.lasts(told_us + LOOK_OUT_US));
+    }
+
+    #[test]
+    fn an_answer_is_looked_out_for_while_they_do_not_take_long() {
+        let bustle = Bustle::default();
+        let mut now_us = 1_000_000;
+        bustle.told(now_us, 1);
+        for (takes_us, looked_out_us) in [
+            (LOOK_OUT_FOR_ANSWER_US - 1, LOOK_OUT_US),
+            (LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_FOR_ANSWER_US),
+            (1, LOOK_OUT_US),
+            (1, LOOK_OUT_FOR_ANSWER_US),
+        ] {
+            now_us += 1;
+            bustle.asked(now_us);
+            assert!(bustle.lasts(now_us + looked_out_us - 1));
+            assert!(!bustle.lasts(now_us + looked_out_us));
+            now_us += takes_us;
+            bustle.told(now_us, 1);
+        }
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub const LINGER_US: u64 = 1_000;
 /// Falling asleep and being woken takes longer than a third of that, and a processor that has nothing to do meanwhile goes to
 /// sleep too.
 pub const LOOK_OUT_US: u64 = 150;
+/// So long the doors look out for an answer that is under way, if the one before took less: longer than a commit on a fast disk.
+/// Whoever falls asleep right before it comes has to be woken, and what is asked then is answered later still.
+pub const LOOK_OUT_FOR_ANSWER_US: u64 = 400;
 /// When no more than so many are told something at once, each of them matters: the doors look out for who comes next. A contended
 /// lock changes hands with two answers; with more than these the doors' thread and the clients need their processor to work.
 pub const FEW_TOLD_MAX: usize = 4;
