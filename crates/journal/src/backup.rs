@@ -9,7 +9,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, OpenError, StorageError};
 use crate::held::Held;
 use crate::inventory::{Inventory, TEMPORARY};
-use crate::limits::{BACKUP_TRIES, ZERO_FILL_BYTES};
+use crate::limits::{BACKUP_TRIES, COPY_PIECE_BYTES};
 use crate::scan::{Cursor, Segment, Visit};
 use crate::segment;
 
@@ -201,7 +201,7 @@ fn copy_file<S: Disk, T: Disk>(source: &S, name: &str, target: &T) -> Result<u64
     let from = source.open(name).map_err(reading("open")).map_err(OpenError::from)?;
     let length = from.len().map_err(reading("measure")).map_err(OpenError::from)?;
     let mut to = target.create(&aside).map_err(writing("create")).map_err(BackupError::Target)?;
-    let mut buffer = vec![0; ZERO_FILL_BYTES];
+    let mut buffer = vec![0; COPY_PIECE_BYTES];
     let mut at = 0;
     while at < length {
         let piece = usize::try_from(length - at).unwrap_or(usize::MAX).min(buffer.len());

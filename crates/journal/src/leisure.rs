@@ -43,9 +43,14 @@ impl Leisure {
         written
     }
 
+    /// Whether there is no time to rest.
+    pub fn hurries(&self) -> bool {
+        self.hurry.load(Relaxed)
+    }
+
     fn rest(&self) -> Option<Duration> {
         let rest = self.took.saturating_mul(REST_TIMES).min(Duration::from_millis(REST_MAX_MS));
-        (!rest.is_zero() && !self.hurry.load(Relaxed)).then_some(rest)
+        (!rest.is_zero() && !self.hurries()).then_some(rest)
     }
 }
 
@@ -77,7 +82,9 @@ mod tests {
         assert_eq!(leisure.rest(), Some(piece * REST_TIMES));
         leisure.took = Duration::MAX;
         assert_eq!(leisure.rest(), Some(Duration::from_millis(REST_MAX_MS)));
+        assert!(!leisure.hurries());
         hurry.up();
+        assert!(leisure.hurries());
         assert_eq!(leisure.rest(), None);
         let left_alone = Leisure { took: piece, ..Leisure::none() };
         assert_eq!(left_alone.rest(), None, "nobody is left who could wait");

@@ -27,10 +27,17 @@ pub const SNAPSHOT_AFTER_BYTES: u64 = 64 << 20;
 /// never holds more than this in memory.
 pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 
-/// Zeros are written to a new segment in pieces of this size, each synced, so that the background work never
-/// builds up a long queue of dirty pages before a batch's own sync. Smaller ones let others wait no less: each makes the
-/// file longer, which the file system writes down too.
-pub const ZERO_FILL_BYTES: usize = 1 << 20;
+/// Zeros are written to a new segment in pieces of this size: a batch that comes meanwhile waits for one of them at most,
+/// which is about as long as for another batch. In a hurry they are as long as what is synced.
+pub const ZERO_PIECE_BYTES: usize = 64 << 10;
+
+/// After so many bytes of zeros they are synced, so that where they go by way of the system's cache they never build up a
+/// long queue before a batch's own sync. Not after each piece: the file has become longer each time, which the file system
+/// writes down too.
+pub const ZERO_SYNC_BYTES: usize = 1 << 20;
+
+/// Files are copied in pieces of this size.
+pub const COPY_PIECE_BYTES: usize = 1 << 20;
 
 /// Background writing rests so many times as long as each piece of it took: three quarters of the disk's time are left to
 /// batches.

@@ -6,10 +6,11 @@
 
 use leasehold_planted::{Bug, planted};
 
+use crate::direct::Aligned;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{DamageKind, StorageError};
 use crate::leisure::Leisure;
-use crate::limits::{SECTOR_BYTES, ZERO_FILL_BYTES};
+use crate::limits::{COPY_PIECE_BYTES, SECTOR_BYTES, ZERO_PIECE_BYTES, ZERO_SYNC_BYTES};
 use crate::record::{le_u32, le_u64};
 
 /// The newest format this program writes and reads, of segments and snapshots alike.
@@ -101,21 +102,27 @@ pub(crate) fn prepare<D: Disk>(
     bytes: u64,
     leisure: Leisure,
 ) -> Result<(), StorageError> {
-    let mut file = disk.create(name).map_err(StorageError::io("create", disk.path(name)))?;
-    fill(&mut file, 0, bytes, leisure).map_err(StorageError::io("fill", disk.path(name)))
+    drop(disk.create(name).map_err(StorageError::io("create", disk.path(name)))?);
+    fill(&mut open(disk, name)?, 0, bytes, leisure).map_err(StorageError::io("fill", disk.path(name)))
 }
 
 /// Writes zeros over a stretch of the file and syncs it, piece by piece.
 fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64, mut leisure: Leisure) -> std::io::Result<()> {
-    let zeros = vec![0; ZERO_FILL_BYTES.min(usize::try_from(to - from).unwrap_or(ZERO_FILL_BYTES))];
-    let mut at = from;
+    let mut memory = Aligned::default();
+    let zeros = &*memory.zeros(usize::try_from(to - from).unwrap_or(usize::MAX).min(ZERO_SYNC_BYTES));
+    let (mut at, mut synced) = (from, from);
     while at < to {
-        let piece = (to - at).min(zeros.len() as u64);
+        let most = if leisure.hurries() { ZERO_SYNC_BYTES } else { ZERO_PIECE_BYTES };
+        let piece = usize::try_from(to - at).unwrap_or(usize::MAX).min(most).min(zeros.len());
         leisure.piece(|| {
-            file.write_at(at, &zeros[..usize::try_from(piece).unwrap_or(zeros.len())])?;
+            file.write_at(at, &zeros[..piece])?;
+            at += piece as u64;
+            if at < to && at - synced < ZERO_SYNC_BYTES as u64 {
+                return Ok(());
+            }
+            synced = at;
             file.sync()
         })?;
-        at += piece;
     }
     Ok(())
 }
@@ -123,7 +130,7 @@ fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64, mut leisure: Leisure) -> 
 /// Writes a segment that has the header and the records of another one up to `end`, then zeros; and syncs it.
 pub(crate) fn write_copy<F: DiskFile>(file: &mut F, end: u64, image: &[u8]) -> std::io::Result<()> {
     let mut at = 0;
-    for piece in image[..usize::try_from(end).unwrap_or(image.len())].chunks(ZERO_FILL_BYTES) {
+    for piece in image[..usize::try_from(end).unwrap_or(image.len())].chunks(COPY_PIECE_BYTES) {
         file.write_at(at, piece)?;
         at += piece.len() as u64;
     }
