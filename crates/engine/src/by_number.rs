@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map by a number.
-pub type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub(crate) type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Spreads numbers that lie close together over all bits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NumberHasher(u64);
+pub(crate) struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn write(&mut self, bytes: &[u8]) {

@@ -55,7 +55,6 @@ mod driver;
 pub use admission::{Admission, AdmissionLimits, LaneLimits, Permit};
 pub use backlog::Batch;
 pub use by_hand::ByHand;
-pub use by_number::{ByNumber, NumberHasher};
 pub use clock::{Clock, MachineClock, Reading};
 pub use desk::{OnEvents, OnNotice};
 pub use driver::{DriverOptions, start};

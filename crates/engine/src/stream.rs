@@ -3,6 +3,7 @@
 //! who gets in.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use leasehold_state_machine::EndedNotice;
@@ -19,11 +20,13 @@ use crate::voice::{Ear, Sleepers, Voice, voice};
 
 /// What a stream hears.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Heard<N = ()> {
     /// A request was answered.
     Outcome {
         /// Which one.
         number: u64,
+        /// What was noted of it when it was asked.
+        note: N,
         /// What came of it.
         outcome: Outcome,
     },
@@ -43,11 +46,24 @@ pub enum Heard {
     },
 }
 
-/// What is said into a conversation, and to which attempt if to one.
-pub(crate) type Said = (Option<Attachment>, Heard);
+/// What is said into a conversation.
+pub(crate) enum Said {
+    /// To one attempt.
+    To(Attachment, u64, News),
+    /// To whoever listens to this session.
+    Ended { session: SessionId, ended: EndedView },
+}
 
-/// One conversation. Dropping it detaches whatever still waits.
-pub struct Stream {
+/// What is said to an attempt.
+pub(crate) enum News {
+    Outcome(Outcome),
+    /// It stands in line, at this position.
+    Queued(u64),
+}
+
+/// One conversation. Whoever holds it may note something of each request, and is given it back with the outcome. Dropping it
+/// detaches whatever still waits.
+pub struct Stream<N = ()> {
     shared: Arc<Shared>,
     say: Voice<Said>,
     ear: Ear<Said>,
@@ -55,8 +71,8 @@ pub struct Stream {
     said: Vec<Said>,
     /// What goes to the engine at the next sending.
     outgoing: Vec<Message>,
-    /// Requests without an outcome, and which of them may stand in line.
-    in_flight: ByNumber<u64, (Attachment, bool)>,
+    /// Requests without an outcome.
+    in_flight: ByNumber<u64, InFlight<N>>,
     /// How much is heard at once.
     share: usize,
     /// Which answers the client has; goes to the engine with the next request that changes something.
@@ -65,6 +81,14 @@ pub struct Stream {
     marked_raw_us: u64,
     /// When what is asked until the next sending has arrived, once that was looked at.
     arrived_raw_us: Option<u64>,
+}
+
+/// A request without an outcome.
+struct InFlight<N> {
+    /// Its newest attempt.
+    attachment: Attachment,
+    may_wait: bool,
+    note: N,
 }
 
 /// Which answers a client has.
@@ -77,7 +101,7 @@ struct Mark {
 
 impl Handle {
     /// Begins a conversation.
-    pub fn stream(&self) -> Stream {
+    pub fn stream<N>(&self) -> Stream<N> {
         // Unbounded in type only: nothing is said that was not asked for, and the caller bounds what it asks.
         let (say, ear) = voice();
         Stream {
@@ -96,11 +120,33 @@ impl Handle {
     }
 }
 
-impl Stream {
-    /// Asks under a number, with the next sending; the outcome is heard later. What is asked until then must have arrived by
-    /// the time of the first of it. A number in flight is a newer attempt of the same request: the
-    /// older one is not heard of any more.
-    pub fn ask(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
+impl<N> Stream<N> {
+    /// Asks under a number that is not in flight, with the next sending; the outcome is heard later. What is asked until then
+    /// must have arrived by the time of the first of it.
+    pub fn ask(&mut self, number: u64, note: N, command: Command) -> Result<(), Refusal> {
+        let may_wait = Op::of(&command) == Op::Acquire;
+        let attachment = self.begin(number, command)?;
+        let before = self.in_flight.insert(number, InFlight { attachment, may_wait, note });
+        assert!(before.is_none(), "a number in flight is asked again, or not at all");
+        Ok(())
+    }
+
+    /// Asks a newer attempt of a request in flight: the older one is not heard of any more.
+    pub fn ask_again(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
+        assert!(self.in_flight.contains_key(&number), "only what is in flight is asked again");
+        let attachment = self.begin(number, command)?;
+        if let Some(in_flight) = self.in_flight.get_mut(&number) {
+            in_flight.attachment = attachment;
+        }
+        Ok(())
+    }
+
+    /// What was noted of a request in flight.
+    pub fn noted(&self, number: u64) -> Option<&N> {
+        self.in_flight.get(&number).map(|in_flight| &in_flight.note)
+    }
+
+    fn begin(&mut self, number: u64, command: Command) -> Result<Attachment, Refusal> {
         let op = Op::of(&command);
         // What goes together has come together: one look at the clock does for all of it.
         let arrived_raw_us = *self.arrived_raw_us.get_or_insert_with(|| self.shared.clock.raw_us());
@@ -109,8 +155,7 @@ impl Stream {
         let attachment = admitted.attachment;
         let request = Numbered { number, attachment, say: self.say.clone(), answered: false };
         self.outgoing.push(Message::Ask(Box::new(Asked { admitted, way: Way::Stream(request) })));
-        self.in_flight.insert(number, (attachment, op == Op::Acquire));
-        Ok(())
+        Ok(attachment)
     }
 
     /// Sends everything that was asked since the last time. Waiting to hear something does it too.
@@ -157,25 +202,29 @@ impl Stream {
     /// asks for the next thing does so while the others are decided. With everybody told at once everybody would ask at once,
     /// and the client would rest while the server works, and the server while the client does. Nothing is lost when the
     /// future is dropped.
-    pub async fn hear(&mut self, into: &mut Vec<Heard>) {
+    pub async fn hear(&mut self, into: &mut Vec<Heard<N>>) {
         self.send();
         let before = into.len();
         while into.len() == before {
             self.ear.hear(&mut self.said, self.share).await;
-            for (attachment, heard) in self.said.drain(..) {
-                // An older attempt of a number that was asked again is not heard of any more.
-                let current = match &heard {
-                    Heard::Outcome { number, .. } | Heard::Queued { number, .. } => {
-                        self.in_flight.get(number).map(|(newest, _)| *newest) == attachment
+            for said in self.said.drain(..) {
+                let heard = match said {
+                    Said::To(attempt, number, news) => {
+                        let Entry::Occupied(asked) = self.in_flight.entry(number) else { continue };
+                        // An older attempt of a number that was asked again is not heard of any more.
+                        if asked.get().attachment != attempt {
+                            continue;
+                        }
+                        match news {
+                            News::Outcome(outcome) => {
+                                Heard::Outcome { number, note: asked.remove().note, outcome }
+                            }
+                            News::Queued(position) => Heard::Queued { number, position },
+                        }
                     }
-                    Heard::Ended { .. } => true,
+                    Said::Ended { session, ended } => Heard::Ended { session, ended },
                 };
-                if current {
-                    if let Heard::Outcome { number, .. } = &heard {
-                        self.in_flight.remove(number);
-                    }
-                    into.push(heard);
-                }
+                into.push(heard);
             }
         }
     }
@@ -221,13 +270,11 @@ fn changes(op: Op) -> bool {
     }
 }
 
-impl Drop for Stream {
+impl<N> Drop for Stream<N> {
     fn drop(&mut self) {
         self.send();
-        for (gone, may_wait) in self.in_flight.values() {
-            if *may_wait {
-                self.shared.tell(Command::Detach { gone: *gone });
-            }
+        for waiting in self.in_flight.values().filter(|in_flight| in_flight.may_wait) {
+            self.shared.tell(Command::Detach { gone: waiting.attachment });
         }
     }
 }
@@ -255,9 +302,9 @@ pub(crate) struct Numbered {
 impl Drop for Numbered {
     fn drop(&mut self) {
         if !self.answered {
-            let outcome = Heard::Outcome { number: self.number, outcome: Err(STOPPING) };
+            let stopping = Said::To(self.attachment, self.number, News::Outcome(Err(STOPPING)));
             let mut sleepers = Sleepers::default();
-            let _ = self.say.say((Some(self.attachment), outcome), &mut sleepers);
+            let _ = self.say.say(stopping, &mut sleepers);
             sleepers.wake();
         }
     }
@@ -270,10 +317,10 @@ impl Way {
             Way::Once(answer) => answer.send(outcome).err(),
             Way::Stream(mut request) => {
                 request.answered = true;
-                let outcome = Heard::Outcome { number: request.number, outcome };
-                match request.say.say((Some(request.attachment), outcome), sleepers).err()?.1 {
-                    Heard::Outcome { outcome, .. } => Some(outcome),
-                    Heard::Queued { .. } | Heard::Ended { .. } => None,
+                let answer = Said::To(request.attachment, request.number, News::Outcome(outcome));
+                match request.say.say(answer, sleepers).err()? {
+                    Said::To(_, _, News::Outcome(outcome)) => Some(outcome),
+                    Said::To(..) | Said::Ended { .. } => None,
                 }
             }
         }
@@ -283,8 +330,8 @@ impl Way {
     pub fn say_queued(&self, position: u64, sleepers: &mut Sleepers) {
         if let Way::Stream(request) = self {
             // Who has gone will be found out when the answer is sent.
-            let queued = Heard::Queued { number: request.number, position };
-            let _ = request.say.say((Some(request.attachment), queued), sleepers);
+            let queued = Said::To(request.attachment, request.number, News::Queued(position));
+            let _ = request.say.say(queued, sleepers);
         }
     }
 }
@@ -318,7 +365,7 @@ impl Listeners {
 
     pub fn say_ended(&mut self, notice: &EndedNotice, sleepers: &mut Sleepers) {
         let Some(listeners) = self.by_session.get_mut(&notice.session.secret()) else { return };
-        let heard = || Heard::Ended { session: notice.session, ended: notice.ended.clone() };
-        listeners.retain(|listener| listener.say((None, heard()), sleepers).is_ok());
+        let ended = || Said::Ended { session: notice.session, ended: notice.ended.clone() };
+        listeners.retain(|listener| listener.say(ended(), sleepers).is_ok());
     }
 }

@@ -51,7 +51,7 @@ async fn hear(stream: &mut Stream) -> Vec<Heard> {
 async fn outcome(stream: &mut Stream, wanted: u64) -> Outcome {
     loop {
         for heard in hear(stream).await {
-            if let Heard::Outcome { number, outcome } = heard {
+            if let Heard::Outcome { number, outcome, .. } = heard {
                 assert_eq!(number, wanted);
                 return outcome;
             }
@@ -71,9 +71,9 @@ async fn a_number_asked_again_is_heard_of_once_and_detached_when_the_stream_goes
     let engine = launch();
     let holder = lease(engine.ask(acquire("a", "holder", 30_000)).await);
     let mut stream = engine.stream();
-    stream.ask(1, numbered(1, queue("a", "w1", 30_000, 60_000, None))).unwrap();
+    stream.ask(1, (), numbered(1, queue("a", "w1", 30_000, 60_000, None))).unwrap();
     assert!(matches!(hear(&mut stream).await[..], [Heard::Queued { number: 1, position: 1 }]));
-    stream.ask(1, numbered(1, queue("a", "w1", 30_000, 60_000, None))).unwrap();
+    stream.ask_again(1, numbered(1, queue("a", "w1", 30_000, 60_000, None))).unwrap();
     // The older attempt's `cancelled` is not heard; the newer one's place is.
     assert!(matches!(hear(&mut stream).await[..], [Heard::Queued { number: 1, position: 1 }]));
     assert_eq!(stream.in_flight(), 1);
@@ -88,14 +88,14 @@ async fn a_number_asked_again_is_heard_of_once_and_detached_when_the_stream_goes
 async fn a_mark_goes_with_the_next_change_and_not_with_a_renewal() {
     let engine = launch();
     let mut stream = engine.stream();
-    stream.ask(1, numbered(1, acquire("a", "w1", 30_000))).unwrap();
+    stream.ask(1, (), numbered(1, acquire("a", "w1", 30_000))).unwrap();
     let held = lease(outcome(&mut stream, 1).await);
     stream.mark(client(), 1, Vec::new());
-    stream.ask(2, renew(&held)).unwrap();
+    stream.ask(2, (), renew(&held)).unwrap();
     outcome(&mut stream, 2).await.unwrap();
-    stream.ask(3, numbered(3, acquire("b", "w1", 30_000))).unwrap();
+    stream.ask(3, (), numbered(3, acquire("b", "w1", 30_000))).unwrap();
     lease(outcome(&mut stream, 3).await);
-    stream.ask(1, numbered(1, acquire("a", "w1", 30_000))).unwrap();
+    stream.ask(1, (), numbered(1, acquire("a", "w1", 30_000))).unwrap();
     assert!(matches!(outcome(&mut stream, 1).await, Err(Refusal::NotFound(_))));
     engine.stop().await;
 }
@@ -106,7 +106,7 @@ async fn half_of_them_ask_again_while_the_others_are_decided() {
     let engine = launch();
     let mut stream = engine.stream();
     for number in 1..=ASKED {
-        stream.ask(number, numbered(number, acquire(&format!("lock-{number}"), "w1", 30_000))).unwrap();
+        stream.ask(number, (), numbered(number, acquire(&format!("lock-{number}"), "w1", 30_000))).unwrap();
     }
     stream.send();
     // Answers come in order: what was asked last and by another way is answered after all of these.
@@ -124,7 +124,7 @@ async fn a_server_that_stops_tells_the_conversation() {
     let engine = launch();
     lease(engine.ask(acquire("a", "holder", 30_000)).await);
     let mut stream = engine.stream();
-    stream.ask(7, numbered(7, queue("a", "w1", 30_000, 60_000, None))).unwrap();
+    stream.ask(7, (), numbered(7, queue("a", "w1", 30_000, 60_000, None))).unwrap();
     assert!(matches!(hear(&mut stream).await[..], [Heard::Queued { .. }]));
     engine.stop().await;
     assert!(matches!(outcome(&mut stream, 7).await, Err(Refusal::Unavailable { .. })));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use hyper::body::Incoming;
-use leasehold_engine::{ByNumber, Heard};
+use leasehold_engine::Heard;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use leasehold_protocol::v1::outcome::What as Told;
@@ -71,7 +71,6 @@ where
         in_flight_max: door.in_flight_max(),
         client: None,
         mark: Mark::default(),
-        in_flight: ByNumber::default(),
         counts: Counts::default(),
         sessions: HashSet::new(),
         heard: Vec::new(),
@@ -90,7 +89,7 @@ where
 /// One stream.
 struct Conversation<G> {
     door: Arc<Door>,
-    engine: leasehold_engine::Stream,
+    engine: leasehold_engine::Stream<InFlight>,
     stages: watch::Receiver<Stage>,
     /// Whether the server is stopping: nothing more is read, and what is in flight is told so.
     stopping: bool,
@@ -100,16 +99,16 @@ struct Conversation<G> {
     /// Whose numbers these are; none before the hello.
     client: Option<ClientId>,
     mark: Mark,
-    in_flight: ByNumber<u64, InFlight>,
     counts: Counts,
     /// Sessions whose ended leases are told here.
     sessions: HashSet<Secret>,
     /// Kept, so that it need not be allocated for each group.
-    heard: Vec<Heard>,
+    heard: Vec<Heard<InFlight>>,
     outcomes: ToldGroup,
 }
 
-/// An operation without an outcome.
+/// What is noted of an operation without an outcome.
+#[derive(Clone, Copy)]
 struct InFlight {
     call: Call,
     waits: bool,
@@ -148,7 +147,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
             if !self.outcomes.is_empty() {
                 return Ok(Some(self.outcomes.take()));
             }
-            if self.in_flight.is_empty() {
+            if self.engine.in_flight() == 0 {
                 if self.stopping {
                     return Err(self.door.stopping().await.into());
                 }
@@ -211,7 +210,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     /// Asks the engine, or answers at once what need not be asked.
     fn begin(&mut self, operation: AskedOperation<'_>, client: &ClientId, since: Instant) {
         let number = operation.number;
-        if let Some(known) = self.in_flight.get(&number) {
+        if let Some(known) = self.engine.noted(number) {
             // A newer attempt of the same operation by the same way: its outcome will answer both. Only that of an acquire
             // may say something new, which is how long it waits.
             if known.call == Call::Acquire && operation.what.is_acquire() {
@@ -228,20 +227,18 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
             Ok(Command::KeepAlive { session, .. } | Command::CloseSession { session }) => Some(*session),
             _ => None,
         };
+        let note = InFlight { call, waits, session, since };
         let asked = match command {
             _ if *self.counts.of(call) >= self.in_flight_max => Err(Refusal::Busy {
                 what: "operations in flight on this stream",
                 retry_ms: OWN_DOING_RETRY_MS,
             }),
-            Ok(command) => self.engine.ask(number, command),
+            Ok(command) => self.engine.ask(number, note, command),
             Err(invalid) => Err(Refusal::Invalid(invalid)),
         };
         match asked {
-            Ok(()) => {
-                *self.counts.of(call) += 1;
-                self.in_flight.insert(number, InFlight { call, waits, session, since });
-            }
-            Err(refusal) => self.end(number, &InFlight { call, waits, session, since }, Err(refusal), since),
+            Ok(()) => *self.counts.of(call) += 1,
+            Err(refusal) => self.end(number, note, Err(refusal), since),
         }
     }
 
@@ -249,7 +246,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     fn begin_again(&mut self, operation: AskedOperation<'_>, client: &ClientId) {
         let number = operation.number;
         if let Ok((_, Ok(command))) = self.command(operation, client) {
-            let _ = self.engine.ask(number, command);
+            let _ = self.engine.ask_again(number, command);
         }
     }
 
@@ -296,13 +293,9 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
         let now = Instant::now();
         for heard in heard.drain(..) {
             match heard {
-                Heard::Outcome { number, outcome } => {
-                    let ended = self.in_flight.remove(&number);
-                    assert!(ended.is_some(), "only what was asked is answered, and once");
-                    if let Some(in_flight) = ended {
-                        *self.counts.of(in_flight.call) -= 1;
-                        self.end(number, &in_flight, outcome, now);
-                    }
+                Heard::Outcome { number, note, outcome } => {
+                    *self.counts.of(note.call) -= 1;
+                    self.end(number, note, outcome, now);
                 }
                 Heard::Queued { number, position } => {
                     self.told(number, Told::Queued(v1::Queued { position }));
@@ -317,7 +310,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     }
 
     /// An operation is over since this moment.
-    fn end(&mut self, number: u64, operation: &InFlight, outcome: Outcome, now: Instant) {
+    fn end(&mut self, number: u64, operation: InFlight, outcome: Outcome, now: Instant) {
         let took = now.saturating_duration_since(operation.since);
         self.door.metrics().called(operation.call, operation.waits, took, Ended::of(&outcome));
         match (&outcome, operation.session) {
