@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::command::{Attachment, Command, Request};
+use leasehold_state_machine::numbers::Numbers;
 
 use crate::admission::Permit;
-use crate::by_number::ByNumber;
 use crate::engine::{Engine, Released};
 use crate::handle::{Admitted, Asked, Shared, undelivered};
 use crate::notice::Notice;
@@ -29,7 +29,7 @@ pub(crate) struct Desk {
     pub on_notice: OnNotice,
     secrets: Secrets,
     /// Who is to be answered.
-    calls: ByNumber<Attachment, Call>,
+    calls: Numbers<Call>,
     arrivals: Vec<Request>,
     /// What leaves; kept, so that its lists need not be allocated each time.
     released: Released,
@@ -60,7 +60,7 @@ impl Desk {
             listeners: Listeners::default(),
             on_notice,
             secrets,
-            calls: ByNumber::default(),
+            calls: Numbers::default(),
             arrivals: Vec::new(),
             released: Released::default(),
             sleepers: Sleepers::default(),
@@ -73,7 +73,7 @@ impl Desk {
         let Asked { admitted, way } = asked;
         let Admitted { attachment, arrived_raw_us, command, permit } = admitted;
         let is_acquire = matches!(command, Command::Acquire(_));
-        self.calls.insert(attachment, Call { way, permit: Some(permit), is_acquire });
+        self.calls.insert(attachment.0, Call { way, permit: Some(permit), is_acquire });
         self.arrive(attachment, arrived_raw_us, command);
     }
 
@@ -95,7 +95,7 @@ impl Desk {
 
     /// Answers nobody any more: whoever waits is told that the server is stopping.
     pub fn dismiss(&mut self) {
-        self.calls.clear();
+        self.calls = Numbers::default();
     }
 
     /// Gives everybody what may leave. Says whether anything did.
@@ -105,17 +105,17 @@ impl Desk {
         let Released { queued, gone, unasked, replies, events } = &mut released;
         let anything = !(unasked.is_empty() && replies.is_empty() && events.is_empty());
         for attachment in queued.drain(..) {
-            if let Some(call) = self.calls.get_mut(&attachment) {
+            if let Some(call) = self.calls.get_mut(attachment.0) {
                 call.permit = None;
             }
         }
         for attachment in gone.drain(..) {
-            self.calls.remove(&attachment);
+            self.calls.remove(attachment.0);
         }
         for news in unasked.drain(..) {
             match news {
                 Unasked::Queued(notice) => {
-                    if let Some(call) = self.calls.get(&notice.to) {
+                    if let Some(call) = self.calls.get(notice.to.0) {
                         call.way.say_queued(notice.position, &mut self.sleepers);
                     }
                 }
@@ -142,7 +142,7 @@ impl Desk {
     }
 
     fn answer(&mut self, reply: Reply) {
-        let Some(Call { way, permit, is_acquire }) = self.calls.remove(&reply.to) else { return };
+        let Some(Call { way, permit, is_acquire }) = self.calls.remove(reply.to.0) else { return };
         // Whoever hears the answer may ask again at once.
         drop(permit);
         if let Some(outcome) = way.send(reply.outcome, &mut self.sleepers)

@@ -10,7 +10,6 @@
 
 pub mod limits;
 
-mod by_number;
 mod clock;
 mod notice;
 mod op;

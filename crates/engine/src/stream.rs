@@ -3,17 +3,16 @@
 //! who gets in.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use leasehold_state_machine::EndedNotice;
 use leasehold_state_machine::answer::{EndedView, Outcome, Refusal};
 use leasehold_state_machine::command::{Attachment, Command};
 use leasehold_state_machine::ids::{Secret, SessionId};
+use leasehold_state_machine::numbers::Numbers;
 use leasehold_state_machine::words::ClientId;
 use tokio::sync::oneshot;
 
-use crate::by_number::ByNumber;
 use crate::handle::{Asked, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
 use crate::voice::{Ear, Sleepers, Voice, voice};
@@ -72,7 +71,7 @@ pub struct Stream<N = ()> {
     /// What goes to the engine at the next sending.
     outgoing: Vec<Message>,
     /// Requests without an outcome.
-    in_flight: ByNumber<u64, InFlight<N>>,
+    in_flight: Numbers<InFlight<N>>,
     /// How much is heard at once.
     share: usize,
     /// Which answers the client has; goes to the engine with the next request that changes something.
@@ -110,7 +109,7 @@ impl Handle {
             ear,
             said: Vec::new(),
             outgoing: Vec::new(),
-            in_flight: ByNumber::default(),
+            in_flight: Numbers::default(),
             share: 1,
             arrived_raw_us: None,
             mark: None,
@@ -133,9 +132,9 @@ impl<N> Stream<N> {
 
     /// Asks a newer attempt of a request in flight: the older one is not heard of any more.
     pub fn ask_again(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
-        assert!(self.in_flight.contains_key(&number), "only what is in flight is asked again");
+        assert!(self.in_flight.get(number).is_some(), "only what is in flight is asked again");
         let attachment = self.begin(number, command)?;
-        if let Some(in_flight) = self.in_flight.get_mut(&number) {
+        if let Some(in_flight) = self.in_flight.get_mut(number) {
             in_flight.attachment = attachment;
         }
         Ok(())
@@ -143,7 +142,7 @@ impl<N> Stream<N> {
 
     /// What was noted of a request in flight.
     pub fn noted(&self, number: u64) -> Option<&N> {
-        self.in_flight.get(&number).map(|in_flight| &in_flight.note)
+        self.in_flight.get(number).map(|in_flight| &in_flight.note)
     }
 
     fn begin(&mut self, number: u64, command: Command) -> Result<Attachment, Refusal> {
@@ -210,14 +209,15 @@ impl<N> Stream<N> {
             for said in self.said.drain(..) {
                 let heard = match said {
                     Said::To(attempt, number, news) => {
-                        let Entry::Occupied(asked) = self.in_flight.entry(number) else { continue };
                         // An older attempt of a number that was asked again is not heard of any more.
-                        if asked.get().attachment != attempt {
+                        let newest = self.in_flight.get(number).map(|asked| asked.attachment);
+                        if newest != Some(attempt) {
                             continue;
                         }
                         match news {
                             News::Outcome(outcome) => {
-                                Heard::Outcome { number, note: asked.remove().note, outcome }
+                                let Some(asked) = self.in_flight.remove(number) else { continue };
+                                Heard::Outcome { number, note: asked.note, outcome }
                             }
                             News::Queued(position) => Heard::Queued { number, position },
                         }
@@ -273,7 +273,7 @@ fn changes(op: Op) -> bool {
 impl<N> Drop for Stream<N> {
     fn drop(&mut self) {
         self.send();
-        for waiting in self.in_flight.values().filter(|in_flight| in_flight.may_wait) {
+        for (_, waiting) in self.in_flight.iter().filter(|(_, in_flight)| in_flight.may_wait) {
             self.shared.tell(Command::Detach { gone: waiting.attachment });
         }
     }

@@ -35,7 +35,7 @@ mod files;
 mod intervals;
 mod keyed;
 mod lease;
-mod numbers;
+pub mod numbers;
 mod ordered;
 mod owners;
 mod places;

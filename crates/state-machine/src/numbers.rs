@@ -9,7 +9,7 @@ const ROW_MIN: usize = 64;
 
 /// Things in the order of their numbers.
 #[derive(Debug)]
-pub(crate) struct Numbers<T> {
+pub struct Numbers<T> {
     /// Every number of these is below those of the row.
     old: BTreeMap<u64, T>,
     /// The number of the row's first place.
@@ -26,15 +26,24 @@ impl<T> Default for Numbers<T> {
 }
 
 impl<T> Numbers<T> {
-    pub(crate) fn get(&self, number: u64) -> Option<&T> {
+    /// What has this number.
+    pub fn get(&self, number: u64) -> Option<&T> {
         match self.place(number) {
             Some(place) => self.row.get(place)?.as_ref(),
             None => self.old.get(&number),
         }
     }
 
-    /// Gives what had this number before.
-    pub(crate) fn insert(&mut self, number: u64, thing: T) -> Option<T> {
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        match self.place(number) {
+            Some(place) => self.row.get_mut(place)?.as_mut(),
+            None => self.old.get_mut(&number),
+        }
+    }
+
+    /// Puts one in. Gives what had this number before.
+    pub fn insert(&mut self, number: u64, thing: T) -> Option<T> {
         let Some(place) = self.place(number) else { return self.old.insert(number, thing) };
         if place >= room_for(self.taken + 1) {
             self.begin_anew(number);
@@ -50,7 +59,8 @@ impl<T> Numbers<T> {
         before
     }
 
-    pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
+    /// Takes one out.
+    pub fn remove(&mut self, number: u64) -> Option<T> {
         let Some(place) = self.place(number) else { return self.old.remove(&number) };
         let thing = self.row.get_mut(place)?.take()?;
         self.taken -= 1;
@@ -59,7 +69,7 @@ impl<T> Numbers<T> {
     }
 
     /// Takes out everything up to a number that `stays` does not name.
-    pub(crate) fn take_through(&mut self, last: u64, stays: impl Fn(u64) -> bool, mut out: impl FnMut(T)) {
+    pub fn take_through(&mut self, last: u64, stays: impl Fn(u64) -> bool, mut out: impl FnMut(T)) {
         self.old.extract_if(..=last, |number, _| !stays(*number)).for_each(|(_, thing)| out(thing));
         let places = self.place(last).map_or(0, |place| self.row.len().min(place.saturating_add(1)));
         for (place, thing) in self.row.range_mut(..places).enumerate() {
@@ -71,12 +81,18 @@ impl<T> Numbers<T> {
         self.shorten();
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.old.len() + self.taken
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// All of them, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         let row = self.row.iter().enumerate();
         let row = row.filter_map(|(place, thing)| Some((self.first + place as u64, thing.as_ref()?)));
         self.old.iter().map(|(number, thing)| (*number, thing)).chain(row)
@@ -151,7 +167,13 @@ mod tests {
                     assert!(gone.map(|(_, thing)| thing).eq(out));
                 }
                 _ => {
-                    assert_eq!(numbers.len(), map.len());
+                    assert_eq!((numbers.len(), numbers.is_empty()), (map.len(), map.is_empty()));
+                    let number = next.saturating_sub(draw);
+                    if let Some(thing) = map.get_mut(&number) {
+                        *thing += 1;
+                        numbers.get_mut(number).into_iter().for_each(|thing| *thing += 1);
+                    }
+                    assert_eq!(numbers.get_mut(number), map.get_mut(&number));
                     assert!(numbers.iter().eq(map.iter().map(|(number, thing)| (*number, thing))));
                     let about = next.saturating_sub(300)..next + 3;
                     assert!(about.clone().all(|number| numbers.get(number) == map.get(&number)));
