@@ -50,13 +50,19 @@ impl Book {
     }
 
     /// Takes in all figures of workloads that this has none of.
-    pub fn keep(&mut self, before: &Book) {
+    /// Gives which workloads those are.
+    pub fn keep(&mut self, before: &Book) -> Vec<&'static str> {
         let measured: Vec<&str> = self.order.iter().map(|key| key.workload).collect();
+        let mut kept = Vec::new();
         for (key, rounds) in before.figures().filter(|(key, _)| !measured.contains(&key.workload)) {
+            if !kept.contains(&key.workload) {
+                kept.push(key.workload);
+            }
             for values in rounds {
                 self.record(key.clone(), values.clone());
             }
         }
+        kept
     }
 
     /// Everything, in order.

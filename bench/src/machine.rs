@@ -33,7 +33,7 @@ pub fn facts(folder: &Path) -> Result<Vec<(String, String)>, String> {
     let disk = disk_alone(folder, 256, Duration::from_secs(1))?;
     let distribution = field(&read("/etc/os-release"), "PRETTY_NAME", '=');
     Ok([
-        ("taken", date()),
+        (crate::report::TAKEN, date()),
         ("system", distribution.trim_matches('"').to_owned()),
         ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
         ("processor", field(&read("/proc/cpuinfo"), "model name", ':')),

@@ -34,7 +34,7 @@ usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--most
   --most N         locks held at most, where that is measured; 1,000,000 by default
   --minutes N      minutes of churn; 60 by default, none in a quick look
   --out FOLDER     where figures, tables and plots go; docs/benchmarks by default
-  --keep           keeps figures of other workloads that are there already
+  --keep           keeps figures of other workloads that are there already, and says so
   --render FOLDER  measures nothing: makes tables and plots again out of the figures there";
 
 /// What was asked for.

@@ -18,6 +18,11 @@ use crate::compare::Met;
 /// Where the figures are, in the folder of a report.
 pub const FIGURES: &str = "latest.json";
 
+/// What says of a run when it was, among what is known of the machine.
+pub const TAKEN: &str = "taken";
+/// What says there which workloads are of a run before.
+const KEPT: &str = "kept from before";
+
 /// A run.
 #[derive(Debug)]
 pub struct Taken {
@@ -40,7 +45,13 @@ impl Taken {
 
     /// Keeps what was measured before, of workloads and systems that were not measured now.
     pub fn keep(&mut self, before: Taken) {
-        self.book.keep(&before.book);
+        let kept = self.book.keep(&before.book);
+        let known_of = |name: &'static str| before.machine.iter().filter(move |(known, _)| known == name);
+        if let ([_, ..], Some((_, when))) = (&*kept, known_of(TAKEN).next()) {
+            self.machine.push((KEPT.to_owned(), format!("{}: as of {when}", kept.join(", "))));
+            self.machine
+                .extend(known_of(KEPT).map(|(name, what)| (name.clone(), format!("of these, {what}"))));
+        }
         let known: Vec<&str> = self.met.iter().map(|met| met.name).collect();
         let others: Vec<Met> = before.met.into_iter().filter(|met| !known.contains(&met.name)).collect();
         self.met.extend(others);
@@ -62,5 +73,39 @@ impl Taken {
     /// How the goals stand, as a table.
     pub fn goals(&self) -> String {
         goals::table(&self.book)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::Key;
+    use crate::drive::Values;
+
+    fn taken(when: &str, workloads: &[&'static str]) -> Taken {
+        let mut book = Book::default();
+        for workload in workloads {
+            let key = Key { workload, system: "leasehold", way: "stream", size: 1 };
+            book.record(key, Values::from([("per_second", 1.0)]));
+        }
+        Taken { quick: false, machine: vec![(TAKEN.to_owned(), when.to_owned())], met: Vec::new(), book }
+    }
+
+    #[test]
+    fn what_is_kept_says_so_and_from_when() {
+        let said = |taken: &Taken| -> Vec<String> {
+            let kept = taken.machine.iter().filter(|(name, _)| name == KEPT);
+            kept.map(|(_, what)| what.clone()).collect()
+        };
+        let mut second = taken("noon", &["contended"]);
+        second.keep(taken("morning", &["contended", "renewals", "held"]));
+        assert_eq!(said(&second), ["renewals, held: as of morning"]);
+        assert_eq!(second.book.figures().count(), 3);
+        let mut third = taken("evening", &["contended", "renewals"]);
+        third.keep(second);
+        assert_eq!(said(&third), ["held: as of noon", "of these, renewals, held: as of morning"]);
+        let mut whole = taken("night", &["contended", "renewals", "held"]);
+        whole.keep(third);
+        assert!(said(&whole).is_empty());
     }
 }

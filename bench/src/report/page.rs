@@ -127,7 +127,7 @@ pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
         text,
         "Written by `scripts/bench` out of [{FIGURES}]({FIGURES}); run it to get the same page for your machine. \
          The comparison with others was taken in one run on one machine, {}; clients share its cores with the server. What \
-         Leasehold does alone was taken after it, each part by itself. So the ratios mean something, and the absolute figures describe that machine on that day. How it is measured is told in `bench/README.md`.\n\n",
+         Leasehold does alone was taken part by part, each by itself. So the ratios mean something, and the absolute figures describe that machine on that day. How it is measured is told in `bench/README.md`.\n\n",
         if taken.quick {
             "once and for a moment each, **as a quick look**"
         } else {

@@ -216,7 +216,9 @@ impl<N> Stream<N> {
                         }
                         match news {
                             News::Outcome(outcome) => {
-                                let Some(asked) = self.in_flight.remove(number) else { continue };
+                                let asked = self.in_flight.remove(number);
+                                assert!(asked.is_some(), "only what was asked is answered, and once");
+                                let Some(asked) = asked else { continue };
                                 Heard::Outcome { number, note: asked.note, outcome }
                             }
                             News::Queued(position) => Heard::Queued { number, position },

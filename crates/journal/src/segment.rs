@@ -113,7 +113,7 @@ fn fill<F: DiskFile>(file: &mut F, from: u64, to: u64, mut leisure: Leisure) -> 
     let (mut at, mut synced) = (from, from);
     while at < to {
         let most = if leisure.hurries() { ZERO_SYNC_BYTES } else { ZERO_PIECE_BYTES };
-        let piece = usize::try_from(to - at).unwrap_or(usize::MAX).min(most).min(zeros.len());
+        let piece = usize::try_from(to - at).unwrap_or(usize::MAX).min(most);
         leisure.piece(|| {
             file.write_at(at, &zeros[..piece])?;
             at += piece as u64;

@@ -89,7 +89,7 @@ where
 /// One stream.
 struct Conversation<G> {
     door: Arc<Door>,
-    engine: leasehold_engine::Stream<InFlight>,
+    engine: leasehold_engine::Stream<Noted>,
     stages: watch::Receiver<Stage>,
     /// Whether the server is stopping: nothing more is read, and what is in flight is told so.
     stopping: bool,
@@ -103,13 +103,13 @@ struct Conversation<G> {
     /// Sessions whose ended leases are told here.
     sessions: HashSet<Secret>,
     /// Kept, so that it need not be allocated for each group.
-    heard: Vec<Heard<InFlight>>,
+    heard: Vec<Heard<Noted>>,
     outcomes: ToldGroup,
 }
 
 /// What is noted of an operation without an outcome.
 #[derive(Clone, Copy)]
-struct InFlight {
+struct Noted {
     call: Call,
     waits: bool,
     /// The session that it keeps alive or closes.
@@ -227,7 +227,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
             Ok(Command::KeepAlive { session, .. } | Command::CloseSession { session }) => Some(*session),
             _ => None,
         };
-        let note = InFlight { call, waits, session, since };
+        let note = Noted { call, waits, session, since };
         let asked = match command {
             _ if *self.counts.of(call) >= self.in_flight_max => Err(Refusal::Busy {
                 what: "operations in flight on this stream",
@@ -310,7 +310,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     }
 
     /// An operation is over since this moment.
-    fn end(&mut self, number: u64, operation: InFlight, outcome: Outcome, now: Instant) {
+    fn end(&mut self, number: u64, operation: Noted, outcome: Outcome, now: Instant) {
         let took = now.saturating_duration_since(operation.since);
         self.door.metrics().called(operation.call, operation.waits, took, Ended::of(&outcome));
         match (&outcome, operation.session) {
