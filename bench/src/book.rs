@@ -70,6 +70,20 @@ impl Book {
         self.order.iter().filter_map(|key| Some((key, &**self.figures.get(key)?)))
     }
 
+    /// Each repetition by itself, as far as every figure has it.
+    pub fn rounds(&self) -> impl Iterator<Item = Book> {
+        let most = self.figures.values().map(Vec::len).max().unwrap_or(0);
+        (0..most).map(|round| {
+            let mut alone = Book::default();
+            for (key, rounds) in self.figures() {
+                if let Some(values) = rounds.get(round) {
+                    alone.record(key.clone(), values.clone());
+                }
+            }
+            alone
+        })
+    }
+
     /// The median of one value of a figure.
     pub fn value(&self, key: &Key, name: &str) -> Option<f64> {
         let rounds = self.figures.get(key)?;
@@ -121,6 +135,8 @@ mod tests {
         assert_eq!(book.value(&key(64), "p50_us"), None);
         assert_eq!(book.value(&key(16), "per_second"), None);
         assert_eq!(book.figures().map(|(key, _)| key.size).collect::<Vec<_>>(), [64, 1]);
+        let alone: Vec<_> = book.rounds().map(|round| round.value(&key(64), "per_second")).collect();
+        assert_eq!(alone, [Some(3.0), Some(1.0), Some(2.0)]);
     }
 
     #[test]

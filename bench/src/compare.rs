@@ -41,7 +41,7 @@ impl Scale {
     /// What is published.
     pub const FULL: Scale = Scale {
         quick: false,
-        rounds: 3,
+        rounds: 5,
         warm: Duration::from_millis(700),
         time: Duration::from_secs(2),
         most: 1_000_000,
@@ -82,19 +82,30 @@ pub struct Met {
     pub what: Result<(String, Vec<String>), Skipped>,
 }
 
+/// What of the comparison is wanted.
+pub struct Wish<'a> {
+    /// Whether to measure this workload.
+    pub workload: &'a dyn Fn(&str) -> bool,
+    /// Whether to drive systems in this way.
+    pub way: &'a dyn Fn(&str) -> bool,
+    /// Whether to measure with so many clients.
+    pub clients: &'a dyn Fn(usize) -> bool,
+}
+
 /// Measures all of these peers. What fails to start is skipped by name; what fails while it is measured is told, and the
 /// rest goes on.
 pub fn run(
     scale: Scale,
     peers: &[Box<dyn Peer>],
-    wanted: &dyn Fn(&str) -> bool,
+    wish: &Wish<'_>,
     book: &mut Book,
     progress: &mut Progress,
 ) -> Result<Vec<Met>, String> {
     let plans: Vec<Plan> = Workload::ALL
         .iter()
-        .filter(|workload| wanted(workload.name()))
+        .filter(|workload| (wish.workload)(workload.name()))
         .flat_map(|&workload| scale.plans(workload))
+        .filter(|plan| (wish.clients)(plan.clients))
         .collect();
     let mut met = Vec::new();
     if plans.is_empty() {
@@ -113,7 +124,8 @@ pub fn run(
                 met.push(Met { name: peer.name(), title: peer.title(), what: what.map_err(Skipped::clone) });
             }
             let told = match started {
-                Ok(started) => {
+                Ok(mut started) => {
+                    started.ways.retain(|offered| (wish.way)(offered.name));
                     started.process.pause();
                     running.push((peer.name(), started));
                     "started".to_owned()

@@ -22,15 +22,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::book::{Book, Progress};
-use crate::compare::Scale;
+use crate::compare::{Scale, Wish};
 use crate::report::{FIGURES, Taken};
 
 const USAGE: &str = "\
-usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--most N] [--minutes N] [--out FOLDER [--keep]]
+usage: leasehold-bench [--quick] [--only WORKLOAD]... [--system NAME]... [--way NAME]... [--clients N]... [--rounds N]
+                       [--most N] [--minutes N] [--out FOLDER [--keep]]
        leasehold-bench --render FOLDER
   --quick          a look of two minutes; written to target/benchmarks unless --out says otherwise
   --only WORKLOAD  only this: uncontended, contended, renewals, or a measurement of Leasehold alone
-  --system NAME    only this system; may be the beginning of a name
+  --system NAME    only this system, or all whose names begin so if none is called so
+  --way NAME       only these clients of the systems: stream, multiplexed
+  --clients N      only so many clients at once, where systems are compared
+  --rounds N       how often systems are compared, interleaved
   --most N         locks held at most, where that is measured; 1,000,000 by default
   --minutes N      minutes of churn; 60 by default, none in a quick look
   --out FOLDER     where figures, tables and plots go; docs/benchmarks by default
@@ -43,6 +47,9 @@ struct Asked {
     quick: bool,
     only: Vec<String>,
     systems: Vec<String>,
+    ways: Vec<String>,
+    clients: Vec<usize>,
+    rounds: Option<usize>,
     most: Option<usize>,
     minutes: Option<u64>,
     out: Option<PathBuf>,
@@ -58,6 +65,9 @@ fn asked() -> Option<Asked> {
             "--quick" => asked.quick = true,
             "--only" => asked.only.push(arguments.next()?),
             "--system" => asked.systems.push(arguments.next()?),
+            "--way" => asked.ways.push(arguments.next()?),
+            "--clients" => asked.clients.push(arguments.next()?.parse().ok()?),
+            "--rounds" => asked.rounds = Some(arguments.next()?.parse().ok().filter(|rounds| *rounds > 0)?),
             "--most" => asked.most = Some(arguments.next()?.parse().ok()?),
             "--minutes" => asked.minutes = Some(arguments.next()?.parse().ok()?),
             "--out" => asked.out = Some(arguments.next()?.into()),
@@ -106,7 +116,8 @@ fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
     let mut scale = if asked.quick { Scale::QUICK } else { Scale::FULL };
     scale.most = asked.most.unwrap_or(scale.most);
     scale.minutes = asked.minutes.unwrap_or(scale.minutes);
-    let wanted = |name: &str| asked.only.is_empty() || asked.only.iter().any(|only| only == name);
+    scale.rounds = asked.rounds.unwrap_or(scale.rounds);
+    let wanted = |name: &str| is_among(&asked.only, name);
     let parts: Vec<_> = alone::PARTS.iter().chain(sizes::PARTS).filter(|part| wanted(part.name)).collect();
     let rounds = |part: &alone::Part| if scale.quick { 1 } else { part.rounds };
     let mut progress = Progress::new();
@@ -118,10 +129,20 @@ fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
     let machine = machine::facts(temporary.path())?;
     let mut peers = peers::all();
     if !asked.systems.is_empty() {
-        peers.retain(|peer| asked.systems.iter().any(|wanted| peer.name().starts_with(&**wanted)));
+        let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
+        let is_meant = |name: &str, wanted: &str| match names.contains(&wanted) {
+            true => name == wanted,
+            false => name.starts_with(wanted),
+        };
+        peers.retain(|peer| asked.systems.iter().any(|wanted| is_meant(peer.name(), wanted)));
     }
     let mut book = Book::default();
-    let met = compare::run(scale, &peers, &wanted, &mut book, &mut progress)?;
+    let wish = Wish {
+        workload: &wanted,
+        way: &|name| is_among(&asked.ways, name),
+        clients: &|count| asked.clients.is_empty() || asked.clients.contains(&count),
+    };
+    let met = compare::run(scale, &peers, &wish, &mut book, &mut progress)?;
     let mut taken = Taken { quick: scale.quick, machine, met, book };
     for part in parts {
         if !asked.keep {
@@ -135,6 +156,11 @@ fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
         }
     }
     Ok(taken)
+}
+
+/// Whether this was asked for, or nothing in particular was.
+fn is_among(asked: &[String], name: &str) -> bool {
+    asked.is_empty() || asked.iter().any(|asked| asked == name)
 }
 
 /// Writes everything down, and says how the goals stand.

@@ -186,41 +186,56 @@ pub struct Judged {
     pub goal: &'static Goal,
     /// Beside the clients that others' users have.
     pub measured: Option<f64>,
+    /// The same in each repetition by itself, the least first.
+    pub single: Vec<f64>,
     /// Beside the fastest client of all, where the goal names another.
     pub fastest: Option<f64>,
 }
 
 /// Each goal.
 pub fn judged(book: &Book) -> impl Iterator<Item = Judged> {
-    GOALS.iter().map(|goal| {
+    let rounds: Vec<Book> = book.rounds().collect();
+    GOALS.iter().map(move |goal| {
         let measured = (goal.measure)(book, Clients::Usual);
+        let mut single: Vec<f64> =
+            rounds.iter().filter_map(|round| (goal.measure)(round, Clients::Usual)).collect();
+        single.sort_by(f64::total_cmp);
         let fastest = (goal.measure)(book, Clients::All).filter(|_| goal.against.ends_with(LIBRARY));
-        Judged { goal, measured, fastest }
+        Judged { goal, measured, single, fastest }
     })
 }
 
 /// All of them, as a Markdown table.
 pub fn table(book: &Book) -> String {
     let mut text = String::from(
-        "| workload | against | reach | then aim for | measured | | against its fastest client |\n\
-         | --- | --- | ---: | ---: | ---: | --- | --- |\n",
+        "| workload | against | reach | then aim for | measured | | single repetitions | against its fastest client |\n\
+         | --- | --- | ---: | ---: | ---: | --- | --- | --- |\n",
     );
-    for Judged { goal, measured, fastest } in judged(book) {
+    for Judged { goal, measured, single, fastest } in judged(book) {
         let bound =
             |limit: f64| format!("{} {}", if goal.lower_is_better { "≤" } else { "≥" }, number(limit));
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             goal.workload,
             goal.against,
             bound(goal.reach),
             bound(goal.aim),
             measured.map_or_else(|| "–".to_owned(), number),
             goal.verdict(measured),
+            spread(&single),
             fastest.map_or_else(String::new, |ratio| format!("{}: {}", number(ratio), goal.verdict(fastest))),
         );
     }
     text
+}
+
+/// From the least to the greatest; nothing of one alone.
+fn spread(single: &[f64]) -> String {
+    match single {
+        [least, .., greatest] => format!("{} to {}", number(*least), number(*greatest)),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +252,7 @@ mod tests {
     fn the_better_of_their_users_clients_counts_and_the_fastest_of_all_stands_beside_it() {
         let mut book = Book::default();
         let first = |book: &Book| {
-            let Judged { goal, measured, fastest } = judged(book).next().unwrap();
+            let Judged { goal, measured, fastest, .. } = judged(book).next().unwrap();
             (measured, goal.verdict(measured), fastest, goal.verdict(fastest))
         };
         record(&mut book, "leasehold", "stream", 64, 70.0);
@@ -247,12 +262,23 @@ mod tests {
         assert_eq!(first(&book), (None, "not measured", Some(0.5), "not met"), "there is no library");
         record(&mut book, "redis-memory", "multiplexed", 64, 100.0);
         assert_eq!(first(&book), (Some(0.7), "met", Some(0.5), "not met"));
-        let row = "| ≥ 0.60 | ≥ 0.80 | 0.70 | met | 0.50: not met |";
+        let row = "| ≥ 0.60 | ≥ 0.80 | 0.70 | met |  | 0.50: not met |";
         assert!(table(&book).contains(row), "{row} is not in\n{}", table(&book));
         record(&mut book, "redis-memory", "connections", 64, 150.0);
         record(&mut book, "redis-memory", "connections", 64, 150.0);
         let both = 70.0 / 150.0;
         assert_eq!(first(&book), (Some(both), "not met", Some(both), "not met"));
+    }
+
+    #[test]
+    fn single_repetitions_stand_beside_the_median() {
+        let mut book = Book::default();
+        for (ours, theirs) in [(70.0, 100.0), (50.0, 50.0), (90.0, 100.0)] {
+            record(&mut book, "leasehold", "stream", 64, ours);
+            record(&mut book, "redis-memory", "multiplexed", 64, theirs);
+        }
+        let row = "| 0.70 | met | 0.70 to 1 | 0.70: met |";
+        assert!(table(&book).contains(row), "{row} is not in\n{}", table(&book));
     }
 
     #[test]
@@ -278,6 +304,6 @@ mod tests {
         record(&mut book, "redis-always", "pipeline", 1, 900.0);
         let table = table(&book);
         let row = table.lines().find(|line| line.contains("one client alone")).unwrap();
-        assert!(row.ends_with("| 1.10 | met |  |"), "{row}");
+        assert!(row.ends_with("| 1.10 | met |  |  |"), "{row}");
     }
 }

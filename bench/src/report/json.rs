@@ -17,7 +17,7 @@ pub fn write(taken: &Taken) -> String {
     let machine: Vec<Value> =
         taken.machine.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
     let goals: Vec<Value> = goals::judged(&taken.book)
-        .map(|Judged { goal, measured, fastest }| {
+        .map(|Judged { goal, measured, single, fastest }| {
             let fastest = fastest.map(|ratio| json!({ "measured": ratio, "verdict": goal.verdict(fastest) }));
             json!({
                 "workload": goal.workload,
@@ -25,6 +25,7 @@ pub fn write(taken: &Taken) -> String {
                 "reach": goal.reach,
                 "aim": goal.aim,
                 "measured": measured,
+                "single": single,
                 "verdict": goal.verdict(measured),
                 "against_fastest_client": fastest,
             })

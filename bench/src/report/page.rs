@@ -131,7 +131,7 @@ pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
         if taken.quick {
             "once and for a moment each, **as a quick look**"
         } else {
-            "interleaved and three times; shown is the median of each value"
+            "interleaved and several times; shown is the median of each value"
         },
     );
     let _ = write!(text, "## Goals\n\n{}\n", taken.goals());
@@ -139,7 +139,8 @@ pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
         "Ratios are of rates, or of times where lower is better. Of other systems the better of their clients counts. \
          `Redis, multiplexed` is the better of the two that its users have: the multiplexed connection of the library redis-rs, and \
          a connection each. Its fastest client is the best of all that were measured, among them a pipeline that was written for \
-         this benchmark and does nothing else. In rows without that column all clients count.\n\n",
+         this benchmark and does nothing else. In rows without that column all clients count. \
+         Single repetitions are the least and the greatest ratio of those that were taken right after each other.\n\n",
     );
     machine(&mut text, taken);
     let workloads: Vec<&'static str> = workloads(taken);
