@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use leasehold_protocol::v1::outcome::What as Told;
 
 use crate::client::Client;
 use crate::error::{Error, Unavailable};
 use crate::operations::{Answered, Asked};
+use crate::outcome::{self, Told};
 use crate::refusal;
 use crate::view::{
     Ask, BreakAsk, Broke, Cancelled, Claim, Grant, ListFilter, Metadata, Page, SessionRow, Snapshot, ms, us,
@@ -37,19 +37,18 @@ impl Client {
             request_id: ask.request_id,
             metadata: ask.metadata,
         };
-        let answered = match (&request.request_id, waits) {
-            // Boxed, so that all the others are not as large as this one.
-            (Some(_), _) => return Box::pin(self.acquire_under_id(request, waits, until_us)).await,
-            (None, true) => self.wait_for(request, until_us).await?,
-            (None, false) => {
-                let asked = Asked::from(What::Acquire(request));
-                self.operations().ask(asked).await?
-            }
-        };
-        match answered {
-            Answered { told: Told::Lease(lease), sent_us } => Grant::told(*lease, sent_us),
-            other => Err(odd(&other.told)),
+        // Boxed, so that all the others are not as large as these.
+        if request.request_id.is_some() {
+            return Box::pin(self.acquire_under_id(request, waits, until_us)).await;
         }
+        if waits {
+            let answered = Box::pin(self.wait_for(request, until_us)).await?;
+            return granted(answered, v1::Lease::default());
+        }
+        let asked = Asked::acquire(&request);
+        let v1::AcquireRequest { lock, owner_id, .. } = request;
+        let answered = self.operations().ask(asked).await?;
+        granted(answered, v1::Lease { lock, owner_id, ..v1::Lease::default() })
     }
 
     /// Stands in line; tries again for as long as there is time while there is none to stand in.
@@ -80,10 +79,7 @@ impl Client {
             ttl_ms: ttl.map(ms),
             metadata: metadata.map(|entries| v1::Metadata { entries }),
         };
-        match self.operations().ask(What::Renew(request)).await? {
-            Answered { told: Told::Lease(lease), sent_us } => Grant::told(*lease, sent_us),
-            other => Err(odd(&other.told)),
-        }
+        granted(self.operations().ask(What::Renew(request)).await?, v1::Lease::default())
     }
 
     /// Gives a lease back. Doing it again does no harm.
@@ -316,6 +312,14 @@ impl<'c> Trying<'c> {
 pub(crate) fn token(number: u64) -> i64 {
     // One that large was never given; the server says so.
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What was granted, which is likely to be like this; see [`outcome::lease`].
+fn granted(answered: Answered, like: v1::Lease) -> Result<Grant, Error> {
+    match answered.told {
+        Told::Lease(told) => Grant::told(outcome::lease(&told, like)?, answered.sent_us),
+        other => Err(odd(&other)),
+    }
 }
 
 pub(crate) fn odd(told: &impl std::fmt::Debug) -> Error {

@@ -9,11 +9,14 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, i
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
+use crate::outcome::OutcomeGroup;
+
 /// The fields of the messages `OperationGroup` and `Operation`.
 const OPERATIONS: u32 = 1;
 const ANSWERED_THROUGH: u32 = 2;
 const OPEN: u32 = 3;
 const NUMBER: u32 = 1;
+const ACQUIRE: u32 = 3;
 const RELEASE: u32 = 5;
 
 /// An encoded `OperationGroup`.
@@ -38,6 +41,16 @@ impl Group {
 pub(crate) fn encoded(what: &What) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(what.encoded_len());
     what.encode(&mut bytes);
+    bytes.into_boxed_slice()
+}
+
+/// What asks for a lease, encoded like the others without being made into one of them.
+pub(crate) fn encoded_acquire(request: &v1::AcquireRequest) -> Box<[u8]> {
+    let length = request.encoded_len();
+    let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
+    encode_key(ACQUIRE, WireType::LengthDelimited, &mut bytes);
+    encode_varint(length as u64, &mut bytes);
+    request.encode_raw(&mut bytes);
     bytes.into_boxed_slice()
 }
 
@@ -104,7 +117,7 @@ pub(crate) struct GroupCodec;
 
 impl Codec for GroupCodec {
     type Encode = Group;
-    type Decode = v1::OutcomeGroup;
+    type Decode = OutcomeGroup;
     type Encoder = GroupCodec;
     type Decoder = GroupCodec;
 
@@ -128,13 +141,13 @@ impl Encoder for GroupCodec {
 }
 
 impl Decoder for GroupCodec {
-    type Item = v1::OutcomeGroup;
+    type Item = OutcomeGroup;
     type Error = Status;
 
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<v1::OutcomeGroup>, Status> {
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<OutcomeGroup>, Status> {
         // A message lies there in one piece; reading plain bytes is much cheaper than taking them from a buffer one by one.
         let bytes = from.copy_to_bytes(from.remaining());
-        let mut told = v1::OutcomeGroup { outcomes: Vec::with_capacity(bytes.len() / OUTCOME_BYTES) };
+        let mut told = OutcomeGroup { outcomes: Vec::with_capacity(bytes.len() / OUTCOME_BYTES) };
         told.merge(&*bytes).map_err(|error| Status::internal(error.to_string()))?;
         Ok(Some(told))
     }

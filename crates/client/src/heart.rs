@@ -13,7 +13,6 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
-use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +21,7 @@ use crate::error::{Ended, Error};
 use crate::hold::{Hold, Promise};
 use crate::keeper::{self, Keeper, Step};
 use crate::operations::{Answered, Operations};
+use crate::outcome::Told;
 
 /// A session, as its client sees it.
 pub(crate) struct Heart {

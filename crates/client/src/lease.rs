@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
-use leasehold_protocol::v1::outcome::What as Told;
 use tokio_util::sync::CancellationToken;
 
 use crate::calls;
@@ -17,6 +16,7 @@ use crate::hold::{GiveBack, Hold, Promise, Standing, ended_by};
 use crate::observed::Changes;
 use crate::obtain::{Patience, Term, Wish};
 use crate::options::AcquireOptions;
+use crate::outcome::{self, Told};
 use crate::session::Session;
 use crate::ttl::Ttl;
 use crate::view::{Claim, Holder, Metadata};
@@ -201,7 +201,8 @@ impl Lease {
         match answered {
             Ok(answered) => {
                 if let Told::Lease(lease) = answered.told {
-                    hold.confirm(Promise::from(&*lease), answered.sent_us);
+                    let lease = outcome::lease(&lease, v1::Lease::default())?;
+                    hold.confirm(Promise::from(&lease), answered.sent_us);
                 }
                 hold.look().map(drop).map_err(Error::Ended)
             }

@@ -17,6 +17,7 @@ mod random;
 mod retry;
 
 mod group;
+mod outcome;
 mod wire;
 
 mod address;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
-use leasehold_protocol::v1::outcome::What as Told;
 
 use crate::client::Client;
 use crate::error::{Error, Unavailable};
@@ -14,6 +13,7 @@ use crate::hold::{Hold, Promise};
 use crate::keeper::{Keeper, Renewal};
 use crate::operations::Answered;
 use crate::options::AcquireOptions;
+use crate::outcome::{self, Told};
 use crate::session::Session;
 use crate::ttl::Ttl;
 use crate::upkeep;
@@ -74,7 +74,8 @@ impl Wish<'_> {
         let Told::Lease(told) = answered.told else {
             return Err(Error::Unexpected { detail: "no lease came of an acquire".into() });
         };
-        let term = self.begin(client, session, *told, answered.sent_us)?;
+        let told = outcome::lease(&told, v1::Lease::default())?;
+        let term = self.begin(client, session, told, answered.sent_us)?;
         term.hold.settled().await.map_err(Error::Ended)?;
         Ok(term)
     }

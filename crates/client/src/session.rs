@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
-use leasehold_protocol::v1::outcome::What as Told;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
@@ -18,6 +17,7 @@ use crate::keeper::{Keeper, Renewal};
 use crate::leader::Leader;
 use crate::lease::Lease;
 use crate::lock::Lock;
+use crate::outcome::Told;
 use crate::ttl::Ttl;
 use crate::view::Metadata;
 

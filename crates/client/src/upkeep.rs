@@ -7,13 +7,13 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What as Asked;
-use leasehold_protocol::v1::outcome::What as Told;
 
 use crate::calls;
 use crate::error::Error;
 use crate::hold::{Hold, Promise, ended_by};
 use crate::keeper::Step;
 use crate::operations::Answered;
+use crate::outcome::{self, Told};
 
 /// Keeps a lease until it is over.
 pub(crate) async fn keep(hold: Arc<Hold>) {
@@ -53,7 +53,8 @@ pub(crate) async fn keep(hold: Arc<Hold>) {
 fn take_in(hold: &Hold, answer: Result<Answered, Error>) -> bool {
     match answer {
         Ok(Answered { told: Told::Lease(lease), sent_us }) => {
-            hold.confirm(Promise::from(&*lease), sent_us);
+            let Ok(lease) = outcome::lease(&lease, v1::Lease::default()) else { return false };
+            hold.confirm(Promise::from(&lease), sent_us);
             true
         }
         // Nothing that answers a renewal: as good as none.

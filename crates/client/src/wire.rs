@@ -9,6 +9,7 @@ use futures_util::stream::BoxStream;
 use leasehold_protocol::v1;
 
 use crate::group::Group;
+use crate::outcome::OutcomeGroup;
 
 /// Why an answer did not come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub(crate) struct Conversation {
     /// Which connection it runs over; see [`Wire::distrust`].
     pub connection: u64,
     /// What is told; ends after its first failure.
-    pub told: BoxStream<'static, Result<v1::OutcomeGroup, Failed>>,
+    pub told: BoxStream<'static, Result<OutcomeGroup, Failed>>,
 }
 
 /// A call that is not an operation of the stream.

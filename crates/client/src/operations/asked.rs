@@ -66,6 +66,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Asks for a lease.
+    pub fn acquire(request: &v1::AcquireRequest) -> Asked {
+        Asked { kind: Kind::Acquire, bytes: group::encoded_acquire(request) }
+    }
+
     /// Gives this lease back.
     pub fn release(claim: &Claim) -> Asked {
         let Claim { lock, owner_id, lease_id, fencing_token } = claim;
@@ -113,6 +118,17 @@ impl From<&What> for Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_is_encoded_as_the_message_is() {
+        for lock in ["", "orders", &"long/".repeat(100)] {
+            let (ttl_ms, session_id) = (Some(0), Some(String::new()));
+            let request = v1::AcquireRequest { lock: lock.into(), ttl_ms, session_id, ..Default::default() };
+            let asked = Asked::acquire(&request);
+            assert_eq!(asked.bytes, Asked::from(What::Acquire(request)).bytes);
+            assert_eq!((asked.kind, &*asked.lock()), (Kind::Acquire, lock));
+        }
+    }
 
     #[test]
     fn a_claim_is_encoded_as_the_message_is() {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use leasehold_planted::{Bug, planted};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::oneshot;
 
 pub(super) use self::trouble::Verdict;
@@ -23,6 +22,7 @@ use super::open::Open;
 use super::reply::{Begins, Reply};
 use crate::error::Error;
 use crate::group::{self, Group, GroupWriter};
+use crate::outcome::{Outcome, OutcomeGroup, Told};
 use crate::random::Random;
 use crate::refusal::{self, Again};
 use crate::retry::RetryPolicy;
@@ -309,13 +309,13 @@ impl Book {
     }
 
     /// Takes in what the server has told. Gives whether more can be sent now.
-    pub fn hear(&mut self, group: v1::OutcomeGroup, now_us: u64, effects: &mut Effects) -> bool {
+    pub fn hear(&mut self, group: OutcomeGroup, now_us: u64, effects: &mut Effects) -> bool {
         if let Some(stream) = &mut self.stream {
             stream.heard_us = now_us;
         }
         effects.answers.reserve(group.outcomes.len());
-        for v1::Outcome { number, what } in group.outcomes {
-            match what {
+        for Outcome { number, told } in group.outcomes {
+            match told {
                 Some(Told::Welcome(welcome)) => self.welcome(&welcome, now_us, effects),
                 Some(Told::Ended(ended)) => effects.ended.push(*ended),
                 Some(Told::Queued(queued)) => {

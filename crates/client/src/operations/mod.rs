@@ -19,7 +19,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use leasehold_protocol::v1;
-use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::asked::Asked;
@@ -28,6 +27,7 @@ use self::link::{Asking, Link};
 use self::notices::Notices;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::outcome::Told;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::wire::{Failed, Wire};

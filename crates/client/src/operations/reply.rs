@@ -3,11 +3,11 @@
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use leasehold_protocol::v1::outcome::What as Told;
 use tokio::sync::oneshot;
 
 use super::Answered;
 use crate::error::Error;
+use crate::outcome::{self, Told};
 
 /// An answer on its way.
 pub(super) struct Reply {
@@ -36,12 +36,15 @@ impl Begins {
     /// Takes back what this answer tells of.
     pub fn undo(self, told: Told) -> Option<What> {
         match (self, told) {
-            (Begins::Lease, Told::Lease(lease)) => Some(What::Release(v1::ReleaseRequest {
-                lock: lease.lock,
-                owner_id: lease.owner_id,
-                lease_id: lease.lease_id,
-                fencing_token: lease.fencing_token,
-            })),
+            (Begins::Lease, Told::Lease(lease)) => {
+                let lease = outcome::lease(&lease, v1::Lease::default()).ok()?;
+                Some(What::Release(v1::ReleaseRequest {
+                    lock: lease.lock,
+                    owner_id: lease.owner_id,
+                    lease_id: lease.lease_id,
+                    fencing_token: lease.fencing_token,
+                }))
+            }
             (Begins::Session, Told::Session(session)) => {
                 Some(What::CloseSession(v1::CloseSessionRequest { session_id: session.session_id }))
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{self, BoxStream, StreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::outcome::What;
 use leasehold_server::grpc::{files, operations, refused, requests, shapes, watch};
@@ -16,6 +16,7 @@ use super::carrier;
 use super::machine::Machine;
 use super::weather::{Connection, WayId};
 use crate::clock::Clock;
+use crate::outcome::OutcomeGroup;
 use crate::view::us;
 use crate::wire::{Call, CallAnswer, Conversation, Failed, Groups, Trouble, Wire};
 
@@ -63,7 +64,10 @@ impl Wire for MemoryWire {
             let groups = carrier::groups(&self.machine, connection, groups);
             let answers = operations::converse(&door, groups).map_err(refusal)?;
             let told = carrier::answers(&self.machine, connection, answers.boxed(), is_answer);
-            Ok(Conversation { connection: connection.number, told: received(told) })
+            Ok(Conversation {
+                connection: connection.number,
+                told: received(told).map_ok(OutcomeGroup::from).boxed(),
+            })
         }
         .boxed()
     }
@@ -167,12 +171,13 @@ mod tests {
     use super::super::clock::TestClock;
     use super::*;
     use crate::group::{Group, GroupWriter, encoded};
+    use crate::outcome::{self, Told};
 
     /// One client with one stream, by hand.
     struct Hand {
         wire: MemoryWire,
         say: mpsc::UnboundedSender<Group>,
-        told: BoxStream<'static, Result<v1::OutcomeGroup, Failed>>,
+        told: BoxStream<'static, Result<OutcomeGroup, Failed>>,
     }
 
     fn server() -> (TestClock, Arc<Machine>) {
@@ -200,7 +205,7 @@ mod tests {
             let groups = stream::poll_fn(move |cx| said.poll_recv(cx)).boxed();
             let told = wire.converse(groups).await?.told;
             let mut hand = Hand { wire, say, told };
-            assert!(matches!(hand.hear().await, (0, What::Welcome(_))));
+            assert!(matches!(hand.hear().await, (0, Told::Welcome(_))));
             Ok(hand)
         }
 
@@ -213,15 +218,17 @@ mod tests {
             self.say.send(group([(number, wish)])).unwrap();
         }
 
-        async fn hear(&mut self) -> (u64, What) {
+        async fn hear(&mut self) -> (u64, Told) {
             let group = self.told.next().await.unwrap().unwrap();
             let [outcome] = group.outcomes.try_into().unwrap();
-            (outcome.number, outcome.what.unwrap())
+            (outcome.number, outcome.told.unwrap())
         }
 
         async fn lease(&mut self, expected: u64) -> v1::Lease {
             match self.hear().await {
-                (number, What::Lease(lease)) if number == expected => *lease,
+                (number, Told::Lease(told)) if number == expected => {
+                    outcome::lease(&told, v1::Lease::default()).unwrap()
+                }
                 other => panic!("not the lease {expected}: {other:?}"),
             }
         }
@@ -263,7 +270,7 @@ mod tests {
         one.ask(1, acquire("w1", 0));
         let first = one.lease(1).await;
         two.ask(1, acquire("w2", 600_000));
-        assert!(matches!(two.hear().await, (1, What::Queued(v1::Queued { position: 1 }))));
+        assert!(matches!(two.hear().await, (1, Told::Queued(v1::Queued { position: 1 }))));
         clock.advance(30 * S - Duration::from_micros(1)).await;
         assert_eq!(holders(&machine), ["w1"]);
         clock.advance(Duration::from_micros(1)).await;
@@ -295,7 +302,7 @@ mod tests {
         two.lease(1).await;
         let part = |parted| machine.change(|weather| weather.ways[0].parted = parted);
         one.ask(1, acquire("w1", 600_000));
-        assert!(matches!(one.hear().await, (1, What::Queued(_))));
+        assert!(matches!(one.hear().await, (1, Told::Queued(_))));
         part(true);
         one.ask(2, Wish::Get(v1::GetRequest { lock: "a".into() }));
         clock.advance(30 * S).await;
@@ -303,7 +310,7 @@ mod tests {
         assert!(one.told.next().now_or_never().is_none());
         part(false);
         one.lease(1).await;
-        assert!(matches!(one.hear().await, (2, What::Snapshot(_))));
+        assert!(matches!(one.hear().await, (2, Told::Snapshot(_))));
     }
 
     #[tokio::test]

@@ -24,7 +24,7 @@ fn refusal(code: &str, after_ms: u64) -> Told {
 }
 
 fn lease() -> Told {
-    Told::Lease(Box::default())
+    Told::Lease(Vec::new())
 }
 
 fn broken() -> Failed {
@@ -88,8 +88,8 @@ impl Stage {
     }
 
     fn hear(&mut self, number: u64, what: Told) {
-        let outcomes = Vec::from([v1::Outcome { number, what: Some(what) }]);
-        self.book.hear(v1::OutcomeGroup { outcomes }, self.now_us, &mut self.effects);
+        let outcomes = Vec::from([Outcome { number, told: Some(what) }]);
+        self.book.hear(OutcomeGroup { outcomes }, self.now_us, &mut self.effects);
         self.deliver();
     }
 

@@ -7,11 +7,11 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use leasehold_protocol::v1::outcome::What as Told;
 
 use super::super::entry::Stance;
 use super::*;
 use crate::boot_clock::BootClock;
+use crate::outcome::{Outcome, OutcomeGroup, Told};
 use crate::wire::{Call, CallAnswer};
 
 /// A way that leads nowhere.
@@ -125,16 +125,16 @@ fn those_who_are_told_first_ask_again_before_the_others_are_told() {
     let woken = Arc::new(Woken::default());
     let mut groups = stream(&link);
     carry(&mut groups, &woken);
-    let welcome = v1::Outcome { number: 0, what: Some(Told::Welcome(v1::Welcome { in_flight_max: 1000 })) };
-    let welcome = v1::OutcomeGroup { outcomes: vec![welcome] };
+    let welcome = Outcome { number: 0, told: Some(Told::Welcome(v1::Welcome { in_flight_max: 1000 })) };
+    let welcome = OutcomeGroup { outcomes: vec![welcome] };
     link.with_book(|book, now_us, effects| book.hear(welcome, now_us, effects));
     let mut askings: Vec<Asking> =
         (0..2 * TOLD_MANY).map(|_| Asking::begin(Arc::clone(&link), looking())).collect();
     carry(&mut groups, &woken);
     let group = |askings: &[Asking]| {
         let told = || Some(Told::Snapshot(Box::default()));
-        let outcomes = askings.iter().map(|asking| v1::Outcome { number: asking.number, what: told() });
-        Ok(v1::OutcomeGroup { outcomes: outcomes.collect() })
+        let outcomes = askings.iter().map(|asking| Outcome { number: asking.number, told: told() });
+        Ok(OutcomeGroup { outcomes: outcomes.collect() })
     };
     let (first, second) = askings.split_at(TOLD_MANY);
     // Both have come when the client looks.
