@@ -19,6 +19,9 @@ const NUMBER: u32 = 1;
 const ACQUIRE: u32 = 3;
 const RELEASE: u32 = 5;
 
+/// The most that stands before what an operation asks: two keys, its length and its number.
+const HEAD_BYTES_MAX: usize = 2 + 2 * 10;
+
 /// An encoded `OperationGroup`.
 #[derive(Clone, Debug)]
 pub(crate) struct Group(Bytes);
@@ -88,13 +91,17 @@ impl GroupWriter {
     /// Adds an operation that asks this; see [`encoded`].
     pub fn add(&mut self, number: u64, what: &[u8]) {
         let numbered = if number == 0 { 0 } else { uint64::encoded_len(NUMBER, &number) };
-        let length = (numbered + what.len()) as u64;
-        self.0.reserve(1 + encoded_len_varint(length) + numbered + what.len());
-        encode_key(OPERATIONS, WireType::LengthDelimited, &mut self.0);
-        encode_varint(length, &mut self.0);
+        // Put together aside, because each piece that is added looks for room first.
+        let mut head = [0; HEAD_BYTES_MAX];
+        let mut rest = &mut head[..];
+        encode_key(OPERATIONS, WireType::LengthDelimited, &mut rest);
+        encode_varint((numbered + what.len()) as u64, &mut rest);
         if number != 0 {
-            uint64::encode(NUMBER, &number, &mut self.0);
+            uint64::encode(NUMBER, &number, &mut rest);
         }
+        let left = rest.len();
+        self.0.reserve(HEAD_BYTES_MAX - left + what.len());
+        self.0.put_slice(&head[..HEAD_BYTES_MAX - left]);
         self.0.put_slice(what);
     }
 

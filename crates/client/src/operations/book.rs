@@ -298,7 +298,7 @@ impl Book {
             *room -= entry.bytes();
             queue.pop_front();
             *in_flight += usize::from(!entry.in_flight);
-            let due_us = entry.due_us(now_us);
+            let due_us = entry.due_us(now_us, &self.policy);
             self.due_us = self.due_us.min(due_us);
             // An answer may be to any sending on this stream: the first is the safe one to count from.
             entry.first_us.get_or_insert(now_us);
@@ -365,7 +365,7 @@ impl Book {
         };
         if entry.is_cut_short(&refusal, now_us) {
             // The server's longest wait is over, the caller's is not.
-            entry.refused(now_us, Duration::ZERO, self.random.number());
+            entry.refused(now_us, Duration::ZERO, self.random.number(), &self.policy);
             return self.look_again(number);
         }
         if entry.is_displaced(&refusal) {
@@ -373,7 +373,7 @@ impl Book {
             // back to its place.
             entry.uncertain = true;
             let error = entry.unavailable(&self.server, Trouble::Broken(refusal.detail));
-            return match entry.refused(now_us, Duration::ZERO, self.random.number()) {
+            return match entry.refused(now_us, Duration::ZERO, self.random.number(), &self.policy) {
                 Next::Over => self.give_up(number, error, effects),
                 Next::On => self.look_again(number),
             };
@@ -404,7 +404,7 @@ impl Book {
                 (after, entry.unavailable(&self.server, trouble))
             }
         };
-        match entry.refused(now_us, after, self.random.number()) {
+        match entry.refused(now_us, after, self.random.number(), &self.policy) {
             Next::Over => self.give_up(number, error, effects),
             Next::On => self.look_again(number),
         }
@@ -423,7 +423,7 @@ impl Book {
     fn tidy_up(&mut self, number: u64, told: &Told) {
         let unwanted = self.open.get(number).filter(|entry| entry.answer.is_none());
         if let Some(undo) = unwanted.and_then(|entry| entry.kind().begins().undo(told.clone())) {
-            self.ask(Entry::in_background(undo, self.policy));
+            self.ask(Entry::in_background(undo, &self.policy));
         }
     }
 
@@ -432,7 +432,7 @@ impl Book {
         let Some((lane, begins)) = self.adrift.remove(&number) else { return };
         self.in_flight[lane as usize] -= 1;
         if let Some(undo) = begins.undo(told) {
-            self.ask(Entry::in_background(undo, self.policy));
+            self.ask(Entry::in_background(undo, &self.policy));
         }
     }
 
@@ -466,13 +466,13 @@ impl Book {
             Kind::Acquire if entry.uncertain => return self.recall(number),
             // There is no taking back what has no name yet: it is asked for until it has one, and ended then.
             Kind::OpenSession if entry.uncertain && wanted => {
-                (entry.attempts, entry.stance) = (0, background(self.policy));
+                (entry.attempts, entry.stance) = (0, background(&self.policy));
                 entry.place = Place::Queued;
                 return self.lanes[entry.lane() as usize].push_back(number);
             }
             // Whoever asked for an end has let go, and there is no asking again.
             Kind::Release | Kind::CloseSession if wanted => {
-                let again = entry.again_in_background(self.policy);
+                let again = entry.again_in_background(&self.policy);
                 self.ask(again);
             }
             _ => {}
@@ -487,7 +487,7 @@ impl Book {
         match entry.kind() {
             Kind::Acquire if entry.in_flight || entry.uncertain => self.recall(number),
             Kind::OpenSession if entry.in_flight || entry.uncertain => {
-                entry.stance = background(self.policy);
+                entry.stance = background(&self.policy);
             }
             _ if entry.in_flight => entry.stance = Stance::Given,
             _ => drop(self.take_out(number)),
@@ -499,7 +499,7 @@ impl Book {
         if let Some(entry) = self.open.get_mut(number) {
             entry.place = Place::Recalled;
             entry.stance = Stance::Given;
-            self.ask(Entry::in_background(What::Cancel(number), self.policy));
+            self.ask(Entry::in_background(What::Cancel(number), &self.policy));
         }
     }
 }

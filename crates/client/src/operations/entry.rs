@@ -32,8 +32,8 @@ const RETURN_MAX_US: u64 = 1_000_000;
 pub(super) enum Stance {
     /// It is sent once.
     Once,
-    /// Until it is answered or has been tried often enough.
-    Policy(RetryPolicy),
+    /// By the client's policy: until it is answered or has been tried so often.
+    Policy { attempts: u32 },
     /// Until it is answered or this time has come.
     InLine { until_us: Option<u64> },
     /// Nobody wants its answer any more; it only waits to be over.
@@ -113,12 +113,12 @@ impl Entry {
     }
 
     /// One that nobody waits for: it is tried for far longer than somebody would wait.
-    pub fn in_background(asked: impl Into<Asked>, policy: RetryPolicy) -> Entry {
+    pub fn in_background(asked: impl Into<Asked>, policy: &RetryPolicy) -> Entry {
         Entry::new(asked.into(), background(policy))
     }
 
     /// Another that asks the same, for nobody.
-    pub fn again_in_background(&self, policy: RetryPolicy) -> Entry {
+    pub fn again_in_background(&self, policy: &RetryPolicy) -> Entry {
         Entry::in_background(self.asked.clone(), policy)
     }
 
@@ -148,9 +148,9 @@ impl Entry {
     }
 
     /// When to wonder about an attempt that is sent now.
-    pub fn due_us(&self, now_us: u64) -> u64 {
+    pub fn due_us(&self, now_us: u64, policy: &RetryPolicy) -> u64 {
         match self.stance {
-            Stance::Policy(policy) => now_us.saturating_add(us(policy.attempt_timeout).max(TIMEOUT_MIN_US)),
+            Stance::Policy { .. } => now_us.saturating_add(us(policy.attempt_timeout).max(TIMEOUT_MIN_US)),
             Stance::InLine { until_us } => {
                 // The server ends the wait; only if its word is lost does this end it.
                 let late_us = until_us.map(|until_us| until_us.saturating_add(GRACE_US));
@@ -161,13 +161,13 @@ impl Entry {
     }
 
     /// An attempt found no server, or lost it. Those in line come back at `return_us`.
-    pub fn cut(&mut self, now_us: u64, return_us: u64, chance: u64) -> Next {
+    pub fn cut(&mut self, now_us: u64, return_us: u64, chance: u64, policy: &RetryPolicy) -> Next {
         self.attempts += 1;
         self.settle_sent();
         let until_us = match self.stance {
             Stance::Once | Stance::Given => return Next::Over,
-            Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
-            Stance::Policy(policy) => later(now_us, policy.pause(self.attempts, None, chance)),
+            Stance::Policy { attempts } if self.attempts >= attempts => return Next::Over,
+            Stance::Policy { .. } => later(now_us, policy.pause(self.attempts, None, chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
             Stance::InLine { .. } => return_us,
         };
@@ -176,12 +176,12 @@ impl Entry {
     }
 
     /// The server wants to hear of it later.
-    pub fn refused(&mut self, now_us: u64, after: Duration, chance: u64) -> Next {
+    pub fn refused(&mut self, now_us: u64, after: Duration, chance: u64, policy: &RetryPolicy) -> Next {
         self.attempts += 1;
         let until_us = match self.stance {
             Stance::Once | Stance::Given => return Next::Over,
-            Stance::Policy(policy) if self.attempts >= policy.attempts => return Next::Over,
-            Stance::Policy(policy) => later(now_us, policy.pause(self.attempts, Some(after), chance)),
+            Stance::Policy { attempts } if self.attempts >= attempts => return Next::Over,
+            Stance::Policy { .. } => later(now_us, policy.pause(self.attempts, Some(after), chance)),
             Stance::InLine { until_us: Some(until_us) } if until_us <= now_us => return Next::Over,
             Stance::InLine { .. } => now_us + us(after).clamp(return_us(chance), RETURN_MAX_US),
         };
@@ -247,8 +247,8 @@ impl Entry {
 /// How often it is tried to end something that nobody waits for: with the usual pauses, for about ten minutes.
 const BACKGROUND_ATTEMPTS: u32 = 40;
 /// How long something is tried that nobody waits for.
-pub(super) fn background(policy: RetryPolicy) -> Stance {
-    Stance::Policy(RetryPolicy { attempts: policy.attempts.max(BACKGROUND_ATTEMPTS), ..policy })
+pub(super) fn background(policy: &RetryPolicy) -> Stance {
+    Stance::Policy { attempts: policy.attempts.max(BACKGROUND_ATTEMPTS) }
 }
 
 /// How long after its end a wait is still expected to be answered.

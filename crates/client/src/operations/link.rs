@@ -196,7 +196,7 @@ impl Link {
 
     /// Takes back what was begun for somebody who has gone.
     fn undo(&self, what: What) {
-        self.ask(Entry::in_background(what, self.policy));
+        self.ask(Entry::in_background(what, &self.policy));
     }
 
     /// Opens and attends streams until the link is closed and everything is answered.

@@ -15,7 +15,7 @@ mod link;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use leasehold_protocol::v1;
@@ -53,19 +53,26 @@ pub(crate) struct Operations {
 }
 
 struct Streams {
+    makings: Makings,
+    /// Everything goes over this one, but for those in line that it has no room for.
+    first: Arc<Link>,
+    spare: Mutex<Vec<Arc<Link>>>,
+}
+
+/// What a stream is made of.
+struct Makings {
     wire: Arc<dyn Wire>,
     clock: Arc<dyn Clock>,
     random: Random,
     policy: RetryPolicy,
     runtime: tokio::runtime::Handle,
     notices: Arc<Notices>,
-    /// Everything goes over the first, but for those in line that it has no room for.
-    links: RwLock<Vec<Arc<Link>>>,
 }
 
 impl Drop for Streams {
     fn drop(&mut self) {
-        for link in self.links.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        self.first.close();
+        for link in self.spare().iter() {
             link.close();
         }
     }
@@ -81,10 +88,9 @@ impl Operations {
     ) -> Operations {
         let runtime = tokio::runtime::Handle::current();
         let notices = Arc::new(Notices::default());
-        let links = RwLock::default();
-        let streams = Streams { wire, clock, random, policy, runtime, notices, links };
-        let first = streams.new_link(false);
-        streams.links.write().unwrap_or_else(PoisonError::into_inner).push(first);
+        let makings = Makings { wire, clock, random, policy, runtime, notices };
+        let (first, spare) = (makings.link(false), Mutex::default());
+        let streams = Streams { makings, first, spare };
         Operations { streams: Arc::new(streams) }
     }
 
@@ -98,13 +104,13 @@ impl Operations {
 
     /// Asks, and asks again by the client's policy until there is an answer.
     pub async fn ask(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
-        self.begin(what, Stance::Policy(self.streams.policy))?.await
+        self.begin(what, self.by_policy())?.await
     }
 
     /// Like [`Operations::ask`], and goes on with it when the caller does not wait for the answer any more: for what ends
     /// something.
     pub async fn insist(&self, what: impl Into<Asked>) -> Result<Answered, Error> {
-        self.begin(what, Stance::Policy(self.streams.policy))?.insist().await
+        self.begin(what, self.by_policy())?.insist().await
     }
 
     /// Sends once, on the stream that is there or the next one, and does not repeat it. Drop it to forget it.
@@ -115,7 +121,7 @@ impl Operations {
     /// Asks in the background, for far longer than somebody would wait: for what ends something. Never blocks, and needs no
     /// runtime.
     pub fn later(&self, what: impl Into<Asked>) {
-        self.first().ask(Entry::in_background(what, self.streams.policy));
+        self.first().ask(Entry::in_background(what, &self.streams.makings.policy));
     }
 
     /// Stands in line until this time, or for as long as it takes; keeps its place when connections break. Dropped
@@ -130,7 +136,7 @@ impl Operations {
 
     /// The ended leases of this session that streams are told of, from now on.
     pub fn ended_of(&self, session_id: &str) -> mpsc::UnboundedReceiver<v1::EndedLease> {
-        self.streams.notices.listen(session_id)
+        self.streams.makings.notices.listen(session_id)
     }
 
     /// What was sent at this time got no answer: if nothing at all was heard since, a new connection is made now.
@@ -140,15 +146,19 @@ impl Operations {
 
     /// Runs a task on the runtime that the client belongs to.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.streams.runtime.spawn(task);
+        self.streams.makings.runtime.spawn(task);
     }
 
     /// Resolves when nothing is under way any more, in the background either.
     pub async fn settled(&self) {
-        let links = self.streams.links.read().unwrap_or_else(PoisonError::into_inner).clone();
-        for link in links {
+        let spare = self.streams.spare().clone();
+        for link in std::iter::once(self.first()).chain(spare) {
             link.settled().await;
         }
+    }
+
+    fn by_policy(&self) -> Stance {
+        Stance::Policy { attempts: self.streams.makings.policy.attempts }
     }
 
     fn begin(&self, what: impl Into<Asked>, stance: Stance) -> Result<Asking, Error> {
@@ -158,27 +168,35 @@ impl Operations {
     }
 
     fn first(&self) -> Arc<Link> {
-        let links = self.streams.links.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&links[0])
+        Arc::clone(&self.streams.first)
     }
 
     /// A place on a link for one more in line, taken by this. The first keeps half of its room for what does not wait.
     fn take_room(&self) -> Arc<Link> {
-        let mut links = self.streams.links.write().unwrap_or_else(PoisonError::into_inner);
-        let room = links[0].in_flight_max().map_or(WAITING_UNKNOWN, |most| most / 2);
+        let (first, mut spare) = (&self.streams.first, self.streams.spare());
+        let room = first.in_flight_max().map_or(WAITING_UNKNOWN, |most| most / 2);
         let has_room = |link: &&Arc<Link>| link.waiting.load(Ordering::Relaxed) < room.max(1);
-        let found = links.iter().skip(usize::from(room == 0)).find(has_room);
-        let link = found.map_or_else(|| self.streams.new_link(true), Arc::clone);
-        if found.is_none() {
-            links.push(Arc::clone(&link));
-        }
+        let found = std::iter::once(first).filter(|_| room > 0).chain(&*spare).find(has_room).map(Arc::clone);
+        let link = found.unwrap_or_else(|| {
+            let new = self.streams.makings.link(true);
+            spare.push(Arc::clone(&new));
+            new
+        });
         link.waiting.fetch_add(1, Ordering::Relaxed);
         link
     }
 }
 
 impl Streams {
-    fn new_link(&self, spare: bool) -> Arc<Link> {
+    fn spare(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {
+        // Nothing that can panic is done under this lock.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Makings {
+    /// A link that is attended from now on.
+    fn link(&self, spare: bool) -> Arc<Link> {
         let (wire, clock) = (Arc::clone(&self.wire), Arc::clone(&self.clock));
         let (random, notices) = (self.random.clone(), Arc::clone(&self.notices));
         let link = Link::new(wire, clock, self.policy, random, notices, spare);

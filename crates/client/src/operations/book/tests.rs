@@ -57,7 +57,7 @@ impl Stage {
     }
 
     fn ask_by_policy(&mut self, what: What) -> (u64, Answer) {
-        self.ask(what, Stance::Policy(RetryPolicy::default()))
+        self.ask(what, Stance::Policy { attempts: RetryPolicy::default().attempts })
     }
 
     fn begin(&mut self) {
@@ -639,8 +639,8 @@ fn attempts_to_open_a_stream_become_rare_and_no_two_clients_keep_step() {
     for seed in 0..20 {
         let mut stage = Stage::new();
         stage.book.random = Random::from_seed(seed);
-        let policy = RetryPolicy { attempts: 100, backoff: Duration::ZERO, ..RetryPolicy::default() };
-        stage.ask(acquire("a"), Stance::Policy(policy));
+        stage.book.policy.backoff = Duration::ZERO;
+        stage.ask(acquire("a"), Stance::Policy { attempts: 100 });
         let mut pause_us = 0;
         for _ in 0..10 {
             stage.pass(pause_us);

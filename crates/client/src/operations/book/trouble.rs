@@ -100,7 +100,7 @@ impl Book {
             };
             return;
         }
-        if let Next::Over = entry.cut(now_us, return_us, self.random.number()) {
+        if let Next::Over = entry.cut(now_us, return_us, self.random.number(), &self.policy) {
             let error = entry.unavailable(&self.server, trouble.clone());
             self.give_up(number, error, effects);
         }
@@ -149,8 +149,8 @@ impl Book {
         for (number, entry) in self.open.iter_mut() {
             let look_us = match (entry.place, entry.stance) {
                 // Whether the stream is opened at all is the attempt.
-                (Place::Sent { .. }, Stance::Policy(_)) if !opened => u64::MAX,
-                (Place::Sent { at_us, due_us }, Stance::Policy(_)) if due_us <= now_us => {
+                (Place::Sent { .. }, Stance::Policy { .. }) if !opened => u64::MAX,
+                (Place::Sent { at_us, due_us }, Stance::Policy { .. }) if due_us <= now_us => {
                     silent |= heard_us <= at_us;
                     overdue.push(number);
                     continue;
@@ -210,7 +210,7 @@ impl Book {
         entry.attempts += 1;
         entry.uncertain |= entry.in_flight;
         let over = match entry.stance {
-            Stance::Policy(policy) => entry.attempts >= policy.attempts,
+            Stance::Policy { attempts } => entry.attempts >= attempts,
             Stance::InLine { until_us } => until_us.is_some_and(|until_us| until_us <= now_us),
             Stance::Once | Stance::Given => false,
         };
@@ -225,7 +225,7 @@ impl Book {
             entry.place = Place::Queued;
             self.lanes[entry.lane() as usize].push_back(number);
         } else if let Place::Sent { at_us, .. } = entry.place {
-            let due_us = entry.due_us(now_us);
+            let due_us = entry.due_us(now_us, &self.policy);
             entry.place = Place::Sent { at_us, due_us };
             self.due_us = self.due_us.min(due_us);
         }

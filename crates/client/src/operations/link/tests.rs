@@ -67,8 +67,7 @@ fn stream(link: &Arc<Link>) -> Groups {
 }
 
 fn looking() -> Entry {
-    let policy = RetryPolicy::default();
-    Entry::new(What::Get(v1::GetRequest::default()).into(), Stance::Policy(policy))
+    Entry::new(What::Get(v1::GetRequest::default()).into(), Stance::Policy { attempts: 5 })
 }
 
 /// Takes everything that is to be sent now; who carries it waits then.
