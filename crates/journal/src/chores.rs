@@ -82,7 +82,7 @@ fn replay<D: Disk>(
         cursor.snapshot(disk, name, &mut into)?;
     }
     for name in closed {
-        cursor.segment(disk, name, false, &mut into)?;
+        cursor.closed_segment(disk, name, &mut into)?;
     }
     // A snapshot of less than there was would be the end of the rest.
     cursor.check_order(disk, &segment_name(next.first_index), next)?;

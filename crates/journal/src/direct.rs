@@ -1,5 +1,5 @@
-//! Whole sectors that go to the disk past the system's cache: a batch is synced right away and never read again while it is
-//! new, so that keeping a copy of it costs time and gains nothing. Where a file does not take them so, nothing is different
+//! Whole sectors that go to the disk and come from it past the system's cache: a batch is synced right away and not read again
+//! while it is new, and then once, so that keeping a copy of it costs time and gains nothing. Where a file does not take them so, nothing is different
 //! but the time. Knows nothing of records.
 
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 
 use crate::limits::DIRECT_ALIGN_BYTES;
 
-/// Opens a file to be read, and written past the cache if that is how it takes whole sectors.
+/// Opens a file to be read and written past the cache, if that is how it takes whole sectors.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -51,15 +51,20 @@ pub(crate) struct Aligned {
 impl Aligned {
     /// So many bytes, all of them zero.
     pub fn zeros(&mut self, length: usize) -> &mut [u8] {
+        let bytes = self.room(length);
+        bytes.fill(0);
+        bytes
+    }
+
+    /// So many bytes: those of the last time, unless there were fewer.
+    pub fn room(&mut self, length: usize) -> &mut [u8] {
         let enough = length + DIRECT_ALIGN_BYTES;
         if self.memory.len() < enough {
             self.memory = vec![0; enough];
         }
         let from = self.memory.as_ptr().align_offset(DIRECT_ALIGN_BYTES);
         assert!(from < DIRECT_ALIGN_BYTES, "there is such a place in every page");
-        let bytes = &mut self.memory[from..from + length];
-        bytes.fill(0);
-        bytes
+        &mut self.memory[from..from + length]
     }
 
     /// Gives its memory back if it is more than this.
@@ -85,6 +90,7 @@ mod tests {
             assert!(bytes.iter().all(|byte| *byte == 0));
             bytes.fill(7);
         }
+        assert!(aligned.room(SECTOR_BYTES).iter().all(|byte| *byte == 7), "what was there before");
         aligned.shrink(1 << 20);
         assert!(aligned.memory.is_empty(), "a page more than what was asked for");
     }

@@ -12,9 +12,9 @@ pub trait Disk: Clone + Send + 'static {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Self::File>;
-    /// Opens an existing file whose content goes to the disk past the system's cache, where it can; durable after
-    /// [`DiskFile::sync`] all the same. Takes nothing but whole sectors, out of memory that begins at a multiple of
-    /// [`crate::limits::DIRECT_ALIGN_BYTES`].
+    /// Opens an existing file whose content goes to the disk and comes from it past the system's cache, where it can; durable
+    /// after [`DiskFile::sync`] all the same. Takes and gives nothing but whole sectors, out of and into memory that begins at
+    /// a multiple of [`crate::limits::DIRECT_ALIGN_BYTES`].
     fn open_direct(&self, name: &str) -> io::Result<Self::File> {
         self.open(name)
     }

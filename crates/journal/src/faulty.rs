@@ -173,12 +173,28 @@ impl FaultyFile {
     }
 }
 
+impl FaultyFile {
+    /// Whether what goes past the cache keeps the rules.
+    fn watch_over(&self, offset: u64, bytes: &[u8]) {
+        if self.direct {
+            let sectors = |at: usize| at.is_multiple_of(SECTOR_BYTES);
+            let at = usize::try_from(offset).unwrap_or(usize::MAX);
+            assert!(sectors(at) && sectors(bytes.len()), "past the cache go whole sectors");
+            assert!(
+                bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGN_BYTES),
+                "out of memory that is aligned, and into it"
+            );
+        }
+    }
+}
+
 impl DiskFile for FaultyFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.state()?.files.get(&self.inode).map_or(0, |file| file.seen.len() as u64))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.watch_over(offset, buffer);
         let state = self.state()?;
         let file = state.files.get(&self.inode).ok_or_else(not_found)?;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -188,15 +204,7 @@ impl DiskFile for FaultyFile {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if self.direct {
-            let sectors = |at: usize| at.is_multiple_of(SECTOR_BYTES);
-            let at = usize::try_from(offset).unwrap_or(usize::MAX);
-            assert!(sectors(at) && sectors(bytes.len()), "past the cache go whole sectors");
-            assert!(
-                bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGN_BYTES),
-                "out of memory that is aligned"
-            );
-        }
+        self.watch_over(offset, bytes);
         let mut state = self.state()?;
         state.counts.writes += 1;
         let fault = state.begin(Call::Write)?;

@@ -20,6 +20,7 @@ mod fault;
 mod faulty;
 mod platter;
 
+mod image;
 mod record;
 mod segment;
 mod snapshot;

@@ -11,7 +11,7 @@ pub const DIRECT_ALIGN_BYTES: usize = 4096;
 /// fraction of a second.
 pub const SEGMENT_BYTES: u64 = 32 << 20;
 
-/// Largest segment accepted. A segment is read into memory whole when it is replayed.
+/// Largest segment accepted. A segment is read into memory whole at a start.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// Smallest segment accepted: a header and a few one-sector records. Only simulations go this low.
@@ -35,6 +35,10 @@ pub const ZERO_PIECE_BYTES: usize = 64 << 10;
 /// long queue before a batch's own sync. Not after each piece: the file has become longer each time, which the file system
 /// writes down too.
 pub const ZERO_SYNC_BYTES: usize = 1 << 20;
+
+/// A segment that is read in the background is read in pieces of this size, or of one record if that is longer: small enough
+/// to lie in a processor's own cache.
+pub const WINDOW_BYTES: usize = 256 << 10;
 
 /// Files are copied in pieces of this size.
 pub const COPY_PIECE_BYTES: usize = 1 << 20;

@@ -5,13 +5,15 @@ use std::io::Read;
 
 use leasehold_planted::{Bug, planted};
 
+use crate::direct::Aligned;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, DamageKind, OpenError, StorageError};
+use crate::image::{Image, Window};
 use crate::inventory::Inventory;
 use crate::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use crate::segment::{FORMAT_VERSION, HeaderError, SegmentHeader, segment_name};
 use crate::snapshot::{SnapshotError, SnapshotReader};
-use crate::walk::{Step, Walker};
+use crate::walk::{Step, Stopped, Walker};
 
 /// Who hears what a scan reads, in order.
 pub(crate) trait Visit {
@@ -54,6 +56,8 @@ pub(crate) struct Cursor {
     pub chain: u32,
     /// The bytes of the segment read last, kept to be used again.
     image: Vec<u8>,
+    /// Through which closed segments are read, kept as well.
+    window: Aligned,
     payload: Vec<u8>,
     /// The segment read last: its path and where its records end.
     before: Option<(String, u64)>,
@@ -100,6 +104,7 @@ impl Cursor {
             next_index: 1,
             chain: 0,
             image: Vec::new(),
+            window: Aligned::default(),
             payload: Vec::new(),
             before: None,
         }
@@ -144,18 +149,59 @@ impl Cursor {
         last: bool,
         visit: &mut dyn Visit,
     ) -> Result<Segment, OpenError> {
-        let path = disk.path(name);
         let header = self.read_image(disk, name)?;
+        let image = std::mem::take(&mut self.image);
+        let walked = self.walk(disk, name, header, &image[..], last, visit);
+        self.image = image;
+        walked
+    }
+
+    /// The same of a segment that no longer changes, with no more of it in memory than what is being read.
+    pub fn closed_segment<D: Disk>(
+        &mut self,
+        disk: &D,
+        name: &str,
+        visit: &mut dyn Visit,
+    ) -> Result<Segment, OpenError> {
+        let path = disk.path(name);
+        let file = disk.open_direct(name).map_err(StorageError::io("open", path.clone()))?;
+        let found = file.len().map_err(StorageError::io("measure", path.clone()))?;
+        let sectors = found_sectors(&path, found)?;
+        let mut memory = std::mem::take(&mut self.window);
+        let mut window = Window::new(&file, sectors * SECTOR_BYTES, &mut memory);
+        let sector = window.look(0, SECTOR_BYTES).map_err(StorageError::io("read", path.clone()))?;
+        let header = header(&path, sector, found)?;
+        let walked = self.walk(disk, name, header, window, false, visit);
+        self.window = memory;
+        walked
+    }
+
+    fn walk<D: Disk>(
+        &mut self,
+        disk: &D,
+        name: &str,
+        header: SegmentHeader,
+        image: impl Image,
+        last: bool,
+        visit: &mut dyn Visit,
+    ) -> Result<Segment, OpenError> {
+        let path = disk.path(name);
         self.check_order(disk, name, &header)?;
 
         let (mut records, mut last_record) = (0, None);
-        let mut walker = Walker::new(&self.image, &header);
+        let mut walker = Walker::new(image, &header);
         let torn = loop {
             let step = match walker.step(&mut self.payload) {
-                Err((offset, _)) if last && planted(Bug::DamageCutOff) => Ok(Step::Torn { offset, bytes: 0 }),
+                Err(Stopped::Damaged(offset, _)) if last && planted(Bug::DamageCutOff) => {
+                    Ok(Step::Torn { offset, bytes: 0 })
+                }
                 step => step,
             };
-            match step.map_err(|(offset, kind)| damaged(&path, offset as u64, kind))? {
+            let step = step.map_err(|stopped| match stopped {
+                Stopped::Damaged(offset, kind) => damaged(&path, offset as u64, kind),
+                Stopped::Unread(error) => StorageError::io("read", path.clone())(error).into(),
+            })?;
+            match step {
                 Step::Record { offset, bytes, index } => {
                     let offset = offset as u64;
                     visit
@@ -192,27 +238,11 @@ impl Cursor {
         let path = disk.path(name);
         let file = disk.open(name).map_err(StorageError::io("open", path.clone()))?;
         let found = file.len().map_err(StorageError::io("measure", path.clone()))?;
+        let sectors = found_sectors(&path, found)?;
         let mut sector = [0; SECTOR_BYTES];
-        if found < SECTOR_BYTES as u64 {
-            let expected = SECTOR_BYTES as u64;
-            return Err(damaged(&path, found, DamageKind::Length { expected, found }));
-        }
         file.read_at(0, &mut sector).map_err(StorageError::io("read", path.clone()))?;
-        let header = SegmentHeader::decode(&sector).map_err(|error| match error {
-            HeaderError::Damaged(kind) => damaged(&path, 0, kind),
-            HeaderError::Newer(version) => newer(&path, version),
-        })?;
-        let expected = header.bytes;
-        if found != expected {
-            return Err(damaged(&path, found.min(expected), DamageKind::Length { expected, found }));
-        }
-        let Some(length) = usize::try_from(found)
-            .ok()
-            .filter(|length| found <= SEGMENT_BYTES_MAX && length.is_multiple_of(SECTOR_BYTES))
-        else {
-            return Err(damaged(&path, 48, DamageKind::Length { expected: SEGMENT_BYTES_MAX, found }));
-        };
-        self.image.resize(length, 0);
+        let header = header(&path, &sector, found)?;
+        self.image.resize(sectors * SECTOR_BYTES, 0);
         file.read_at(0, &mut self.image).map_err(StorageError::io("read", path))?;
         Ok(header)
     }
@@ -259,10 +289,116 @@ impl Cursor {
     }
 }
 
+/// How many whole sectors a file of this length has: at least one, for its header.
+fn found_sectors(path: &str, found: u64) -> Result<usize, OpenError> {
+    match usize::try_from(found).unwrap_or(usize::MAX) / SECTOR_BYTES {
+        0 => {
+            let expected = SECTOR_BYTES as u64;
+            Err(damaged(path, found, DamageKind::Length { expected, found }))
+        }
+        sectors => Ok(sectors),
+    }
+}
+
+/// What the first sector of a file of this length says, if it is a segment's and the file is as long as it says.
+fn header(path: &str, sector: &[u8], found: u64) -> Result<SegmentHeader, OpenError> {
+    let header = SegmentHeader::decode(sector).map_err(|error| match error {
+        HeaderError::Damaged(kind) => damaged(path, 0, kind),
+        HeaderError::Newer(version) => newer(path, version),
+    })?;
+    let expected = header.bytes;
+    if found != expected {
+        return Err(damaged(path, found.min(expected), DamageKind::Length { expected, found }));
+    }
+    if found > SEGMENT_BYTES_MAX || !found.is_multiple_of(SECTOR_BYTES as u64) {
+        return Err(damaged(path, 48, DamageKind::Length { expected: SEGMENT_BYTES_MAX, found }));
+    }
+    Ok(header)
+}
+
 fn damaged(path: &str, offset: u64, kind: DamageKind) -> OpenError {
     OpenError::Damaged(Damage { path: path.to_owned(), offset, kind })
 }
 
 fn newer(path: &str, version: u32) -> OpenError {
     OpenError::NewerFormat { path: path.to_owned(), version, supported: FORMAT_VERSION }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faulty::FaultyDisk;
+    use crate::limits::WINDOW_BYTES;
+    use crate::record::{self, Place};
+
+    /// Remembers what it has heard.
+    #[derive(Default)]
+    struct Notes(Vec<(u64, u64, usize)>);
+
+    impl Visit for Notes {
+        fn snapshot(&mut self, _: &str, _: u64, _: &mut dyn Read) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn record(&mut self, _: &str, offset: u64, index: u64, payload: &[u8]) -> Result<(), String> {
+            self.0.push((offset, index, payload.len()));
+            Ok(())
+        }
+    }
+
+    /// A segment of several windows, some records of which are longer than one, with room left at its end.
+    fn segment() -> (SegmentHeader, Vec<u8>) {
+        let mut image = vec![0; 8 * WINDOW_BYTES];
+        let bytes = image.len() as u64;
+        let header = SegmentHeader { journal_id: [7; 16], number: 1, first_index: 1, bytes, chain: 0 };
+        image[..SECTOR_BYTES].copy_from_slice(&header.encode());
+        let (mut at, mut chain) = (SECTOR_BYTES, 0);
+        for index in 1.. {
+            let batch = vec![index as u8; if index % 40 == 7 { WINDOW_BYTES + 99 } else { 9_000 }];
+            let to = at + record::record_bytes(batch.len());
+            if to > 6 * WINDOW_BYTES {
+                break;
+            }
+            chain = record::encode(&mut image[at..to], Place { seed: header.seed(), index, chain }, &batch);
+            at = to;
+        }
+        (header, image)
+    }
+
+    /// What both ways of reading make of these bytes, which must be the same.
+    fn read(header: &SegmentHeader, image: &[u8]) -> String {
+        let (disk, name) = (FaultyDisk::new(1), segment_name(header.first_index));
+        disk.create(&name).unwrap().write_at(0, image).unwrap();
+        let (mut whole, mut windowed) = (Notes::default(), Notes::default());
+        let at_once = Cursor::start().segment(&disk, &name, false, &mut whole);
+        let by_and_by = Cursor::start().closed_segment(&disk, &name, &mut windowed);
+        let (at_once, by_and_by) = (format!("{at_once:?}"), format!("{by_and_by:?}"));
+        assert_eq!(by_and_by, at_once);
+        assert_eq!(windowed.0, whole.0);
+        at_once
+    }
+
+    #[test]
+    fn a_closed_segment_is_read_piece_by_piece_as_it_is_at_once() {
+        let (header, image) = segment();
+        assert!(read(&header, &image).starts_with("Ok"));
+        let mut chance: u64 = 3;
+        let mut refused = 0;
+        for _ in 0..150 {
+            chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let sector = (chance >> 33) as usize % (image.len() / SECTOR_BYTES) * SECTOR_BYTES;
+            let mut damaged = image.clone();
+            match chance >> 61 {
+                0 | 1 => damaged[sector..sector + SECTOR_BYTES].fill(0),
+                // From here on nothing was written.
+                2 | 3 => damaged[sector.max(SECTOR_BYTES)..].fill(0),
+                _ => damaged[sector + (chance >> 20) as usize % SECTOR_BYTES] ^= 1,
+            }
+            refused += usize::from(read(&header, &damaged).starts_with("Err"));
+        }
+        assert!((50..150).contains(&refused), "{refused}");
+        for cut in [1, SECTOR_BYTES, image.len() - SECTOR_BYTES / 2, image.len()] {
+            assert!(read(&header, &image[..image.len() - cut]).starts_with("Err"), "{cut}");
+        }
+    }
 }

@@ -1,18 +1,20 @@
-//! Reads the records of one segment from its bytes, and tells a torn tail from damage. Touches no file and
-//! changes nothing.
+//! Reads the records of one segment from its bytes, and tells a torn tail from damage. Changes nothing.
 //!
 //! *Torn* is the narrowest thing that a crash in the middle of one write can leave behind: after the last whole
 //! record, the only sectors that are not zeros belong, by their stamps, to the one next record; at least one of that
 //! record's sectors still reads as zeros; and beyond it there are only zeros. Everything else is damage.
 
+use std::io;
+
 use crate::error::DamageKind;
-use crate::limits::SECTOR_BYTES;
+use crate::image::Image;
+use crate::limits::{SECTOR_BYTES, WINDOW_BYTES};
 use crate::record::{self, Place};
 use crate::segment::SegmentHeader;
 
 /// Goes through the records of a segment in order.
-pub(crate) struct Walker<'a> {
-    image: &'a [u8],
+pub(crate) struct Walker<I> {
+    image: I,
     seed: u32,
     /// Where the next record begins.
     pub end: usize,
@@ -33,13 +35,26 @@ pub(crate) enum Step {
     Torn { offset: usize, bytes: usize },
 }
 
-/// Damage at an offset of the segment.
-pub(crate) type Damaged = (usize, DamageKind);
+/// Why there is no next step.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// Damage at an offset of the segment.
+    Damaged(usize, DamageKind),
+    /// The bytes could not be read.
+    Unread(io::Error),
+}
 
-impl<'a> Walker<'a> {
-    /// Starts at the segment's first record. The image is the whole file.
-    pub fn new(image: &'a [u8], header: &SegmentHeader) -> Self {
-        assert!(image.len() >= SECTOR_BYTES && image.len().is_multiple_of(SECTOR_BYTES), "whole sectors");
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Stopped {
+        Stopped::Unread(error)
+    }
+}
+
+impl<I: Image> Walker<I> {
+    /// Starts at the segment's first record. The image is that of the whole file.
+    pub fn new(image: I, header: &SegmentHeader) -> Self {
+        let length = image.length();
+        assert!(length >= SECTOR_BYTES && length.is_multiple_of(SECTOR_BYTES), "whole sectors");
         Self {
             image,
             seed: header.seed(),
@@ -50,67 +65,74 @@ impl<'a> Walker<'a> {
     }
 
     /// Reads what comes next. After [`Step::End`] and [`Step::Torn`] the walker stays where it is.
-    pub fn step(&mut self, payload: &mut Vec<u8>) -> Result<Step, Damaged> {
+    pub fn step(&mut self, payload: &mut Vec<u8>) -> Result<Step, Stopped> {
         let (at, index) = (self.end, self.next_index);
-        let rest = &self.image[at..];
-        let Some(first) = rest.get(..SECTOR_BYTES) else {
+        let left = self.image.length() - at;
+        if left == 0 {
             return Ok(Step::End);
-        };
+        }
+        let first = self.image.look(at, SECTOR_BYTES)?;
         if record::untouched(first) {
             return self.headless();
         }
         if !record::belongs(self.seed, index, 0, first) {
-            return Err((at, DamageKind::Sector { index }));
+            return Err(Stopped::Damaged(at, DamageKind::Sector { index }));
         }
         let header = record::header(first).filter(|header| header.index == index);
-        let Some(header) = header.filter(|header| record::record_bytes(header.length) <= rest.len()) else {
-            return Err((at, DamageKind::RecordHeader { index }));
+        let Some(header) = header.filter(|header| record::record_bytes(header.length) <= left) else {
+            return Err(Stopped::Damaged(at, DamageKind::RecordHeader { index }));
         };
-        let (whole, beyond) = rest.split_at(record::record_bytes(header.length));
+        let bytes = record::record_bytes(header.length);
+        let whole = self.image.look(at, bytes)?;
         let mut missing = false;
         for (number, sector) in whole.chunks_exact(SECTOR_BYTES).enumerate() {
             if record::untouched(sector) {
                 missing = true;
             } else if !record::belongs(self.seed, index, number, sector) {
-                return Err((at + number * SECTOR_BYTES, DamageKind::Sector { index }));
+                return Err(Stopped::Damaged(at + number * SECTOR_BYTES, DamageKind::Sector { index }));
             }
         }
         if missing {
-            return match first_touched(beyond) {
-                None => Ok(Step::Torn { offset: at, bytes: whole.len() }),
-                Some(found) => {
-                    Err((at, DamageKind::Hole { index, found: (at + whole.len() + found) as u64 }))
-                }
+            return match self.first_touched(at + bytes)? {
+                None => Ok(Step::Torn { offset: at, bytes }),
+                Some(found) => Err(Stopped::Damaged(at, DamageKind::Hole { index, found: found as u64 })),
             };
         }
         record::payload(whole, header.length, payload);
         let checksum = record::checksum(Place { seed: self.seed, index, chain: self.chain }, payload);
         if checksum != header.checksum {
-            return Err((at, DamageKind::RecordChecksum { index }));
+            return Err(Stopped::Damaged(at, DamageKind::RecordChecksum { index }));
         }
-        self.end += whole.len();
+        self.end += bytes;
         self.next_index += 1;
         self.chain = checksum;
-        Ok(Step::Record { offset: at, bytes: whole.len(), index })
+        Ok(Step::Record { offset: at, bytes, index })
     }
 
     /// The record's first sector was never written: either there is no record, or all that follows is its rest.
-    fn headless(&self) -> Result<Step, Damaged> {
-        let (at, index) = (self.end, self.next_index);
+    fn headless(&mut self) -> Result<Step, Stopped> {
+        let (at, index, seed) = (self.end, self.next_index, self.seed);
         let mut bytes = 0;
-        for (number, sector) in self.image[at..].chunks_exact(SECTOR_BYTES).enumerate() {
-            if record::untouched(sector) {
-                continue;
+        while let Some(touched) = self.first_touched(at + bytes)? {
+            let number = (touched - at) / SECTOR_BYTES;
+            if !record::belongs(seed, index, number, self.image.look(touched, SECTOR_BYTES)?) {
+                return Err(Stopped::Damaged(at, DamageKind::Hole { index, found: touched as u64 }));
             }
-            if !record::belongs(self.seed, index, number, sector) {
-                return Err((at, DamageKind::Hole { index, found: (at + number * SECTOR_BYTES) as u64 }));
-            }
-            bytes = (number + 1) * SECTOR_BYTES;
+            bytes = touched - at + SECTOR_BYTES;
         }
         Ok(if bytes == 0 { Step::End } else { Step::Torn { offset: at, bytes } })
     }
-}
 
-fn first_touched(bytes: &[u8]) -> Option<usize> {
-    bytes.chunks_exact(SECTOR_BYTES).position(|sector| !record::untouched(sector)).map(|n| n * SECTOR_BYTES)
+    /// Where the first sector from here on is that was written.
+    fn first_touched(&mut self, mut at: usize) -> io::Result<Option<usize>> {
+        while at < self.image.length() {
+            let length = WINDOW_BYTES.min(self.image.length() - at);
+            let mut sectors = self.image.look(at, length)?.chunks_exact(SECTOR_BYTES);
+            if let Some(number) = sectors.position(|sector| !record::untouched(sector)) {
+                return Ok(Some(at + number * SECTOR_BYTES));
+            }
+            at += length;
+        }
+        Ok(None)
+    }
 }
