@@ -99,7 +99,6 @@ struct Shared {
 }
 
 /// What one client counted.
-#[derive(Default)]
 struct Tally {
     /// Of whole cycles, or renewals.
     cycles_us: Vec<u32>,

@@ -143,6 +143,9 @@ fn measure(asked: &Asked, folder: &Path) -> Result<Taken, String> {
         clients: &|count| asked.clients.is_empty() || asked.clients.contains(&count),
     };
     let met = compare::run(scale, &peers, &wish, &mut book, &mut progress)?;
+    if parts.is_empty() && book.figures().next().is_none() && book.failures().is_empty() {
+        return Err(format!("nothing of what was asked for is measured; these are the words:\n\n{USAGE}"));
+    }
     let mut taken = Taken { quick: scale.quick, machine, met, book };
     for part in parts {
         if !asked.keep {

@@ -50,9 +50,10 @@ pub(crate) enum Told {
     Error(Box<v1::Error>),
 }
 
-/// Reads a lease. The texts in `like` are likely to be those of the lease, and their memory is used for them.
+/// Reads a lease. The texts in `like` are likely to be as long as those of the lease: their memory is used, and nothing else.
 pub(crate) fn lease(told: &[u8], like: v1::Lease) -> Result<v1::Lease, Error> {
     let mut lease = like;
+    lease.clear();
     match lease.merge(told) {
         Ok(()) => Ok(lease),
         Err(error) => Err(Error::Unexpected { detail: format!("a lease that cannot be read: {error}") }),
@@ -117,6 +118,8 @@ mod tests {
             let like = v1::Lease { lock: lock.into(), owner_id: owner.into(), ..v1::Lease::default() };
             assert_eq!(lease(&bytes, like).unwrap(), granted());
         }
+        let nameless = v1::Lease { lock: String::new(), ..granted() };
+        assert_eq!(lease(&nameless.encode_to_vec(), granted()).unwrap(), nameless);
         let error = lease(&bytes[..bytes.len() - 1], v1::Lease::default()).unwrap_err();
         assert!(error.to_string().contains("cannot be read"), "{error}");
     }

@@ -8,7 +8,7 @@ use std::io;
 
 use crate::error::DamageKind;
 use crate::image::Image;
-use crate::limits::{SECTOR_BYTES, WINDOW_BYTES};
+use crate::limits::SECTOR_BYTES;
 use crate::record::{self, Place};
 use crate::segment::SegmentHeader;
 
@@ -126,12 +126,10 @@ impl<I: Image> Walker<I> {
     /// Where the first sector from here on is that was written.
     fn first_touched(&mut self, mut at: usize) -> io::Result<Option<usize>> {
         while at < self.image.length() {
-            let length = WINDOW_BYTES.min(self.image.length() - at);
-            let mut sectors = self.image.look(at, length)?.chunks_exact(SECTOR_BYTES);
-            if let Some(number) = sectors.position(|sector| !record::untouched(sector)) {
-                return Ok(Some(at + number * SECTOR_BYTES));
+            if !record::untouched(self.image.look(at, SECTOR_BYTES)?) {
+                return Ok(Some(at));
             }
-            at += length;
+            at += SECTOR_BYTES;
         }
         Ok(None)
     }
