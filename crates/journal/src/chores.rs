@@ -26,6 +26,20 @@ impl Visit for IntoFold<'_> {
     }
 }
 
+/// The same, giving way to others between records.
+struct AtLeisure<'a>(IntoFold<'a>, &'a Leisure);
+
+impl Visit for AtLeisure<'_> {
+    fn snapshot(&mut self, path: &str, index: u64, content: &mut dyn io::Read) -> Result<(), String> {
+        self.0.snapshot(path, index, content)
+    }
+
+    fn record(&mut self, path: &str, offset: u64, index: u64, payload: &[u8]) -> Result<(), String> {
+        self.1.give_way();
+        self.0.record(path, offset, index, payload)
+    }
+}
+
 /// Makes the snapshot that takes the place of the previous one and of these closed segments, which must lead up to
 /// the segment with this header.
 pub(crate) fn snapshot<D: Disk>(
@@ -36,7 +50,7 @@ pub(crate) fn snapshot<D: Disk>(
     fold: &mut dyn Fold,
     leisure: Leisure,
 ) -> Result<Outcome, StorageError> {
-    let header = replay(disk, previous, closed, next, fold).map_err(|error| match error {
+    let header = replay(disk, previous, closed, next, fold, &leisure).map_err(|error| match error {
         OpenError::Storage(error) => error,
         other => StorageError::Background(Box::new(other)),
     })?;
@@ -75,9 +89,10 @@ fn replay<D: Disk>(
     closed: &[String],
     next: &SegmentHeader,
     fold: &mut dyn Fold,
+    leisure: &Leisure,
 ) -> Result<SnapshotHeader, OpenError> {
     let mut cursor = Cursor::start();
-    let mut into = IntoFold(fold);
+    let mut into = AtLeisure(IntoFold(fold), leisure);
     if let Some(name) = previous {
         cursor.snapshot(disk, name, &mut into)?;
     }

@@ -70,7 +70,7 @@ pub struct FileJournal<D: Disk> {
     pub(crate) prepared: Prepared,
     /// Counts temporary names, so that none is used twice.
     pub(crate) temporary: u64,
-    pub(crate) snapshot_underway: Option<Hurry>,
+    pub(crate) snapshot_underway: Option<SnapshotUnderway>,
     /// How many closed segments there were when a snapshot found no room; 0 when it had some.
     pub(crate) put_off_at: usize,
     pub(crate) stopped: bool,
@@ -99,6 +99,14 @@ pub(crate) struct Snapshot {
     pub name: String,
     pub index: u64,
     pub bytes: u64,
+}
+
+/// A snapshot that is being made, or is about to be.
+#[derive(Debug)]
+pub(crate) struct SnapshotUnderway {
+    pub hurry: Hurry,
+    /// Whether a segment that is to be prepared has its turn after it.
+    pub before_segment: bool,
 }
 
 /// The segment after the active one.
@@ -186,7 +194,7 @@ impl<D: Disk> FileJournal<D> {
 
     fn snapshot_chore(&mut self) -> Chore {
         let (hurry, leisure) = leisure();
-        self.snapshot_underway = Some(hurry);
+        self.snapshot_underway = Some(SnapshotUnderway { hurry, before_segment: false });
         let (disk, next) = (self.disk.clone(), self.active.header);
         let previous = self.snapshot.as_ref().map(|snapshot| snapshot.name.clone());
         let closed: Vec<_> = self.closed.iter().map(|closed| segment_name(closed.first_index)).collect();
@@ -249,17 +257,26 @@ impl<D: Disk> Journal for FileJournal<D> {
             return due;
         }
         let filled_to = |part: u64| self.active.end > self.active.header.bytes / part;
+        let (prepares, hurries) = (filled_to(PREPARE_AT_PART), filled_to(HURRY_AT_PART));
+        let snapshot_due = self.snapshot_underway.is_none() && self.snapshot_due();
         match &self.prepared {
-            Prepared::Nothing if filled_to(PREPARE_AT_PART) => due.push(self.prepare_chore()),
-            Prepared::Underway(hurry) if filled_to(HURRY_AT_PART) => hurry.up(),
+            // Before a snapshot: that takes its time, and the next segment may be needed sooner.
+            Prepared::Nothing if prepares || snapshot_due => {
+                if let Some(snapshot) = &mut self.snapshot_underway {
+                    snapshot.before_segment = true;
+                }
+                due.push(self.prepare_chore());
+            }
+            Prepared::Underway(hurry) if hurries => hurry.up(),
             _ => {}
         }
-        if let Some(hurry) = &self.snapshot_underway {
-            // The next segment, which is needed sooner, waits for it; or as much again is waiting for the next one.
-            if !due.is_empty() || self.closed_bytes() / 2 >= self.snapshot_at_bytes() {
-                hurry.up();
+        if let Some(snapshot) = &self.snapshot_underway {
+            // The next segment waits for it and is needed; or as much again is waiting for the next one.
+            let waited_for = snapshot.before_segment && hurries;
+            if waited_for || self.closed_bytes() / 2 >= self.snapshot_at_bytes() {
+                snapshot.hurry.up();
             }
-        } else if self.snapshot_due() {
+        } else if snapshot_due {
             due.push(self.snapshot_chore());
         }
         due
@@ -303,5 +320,75 @@ impl<D: Disk> Journal for FileJournal<D> {
                 + self.active.header.bytes
                 + snapshot.map_or(0, |snapshot| snapshot.bytes),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::faulty::FaultyDisk;
+
+    struct Nothing;
+
+    impl crate::Fold for Nothing {
+        fn restore(&mut self, _: &mut dyn io::Read) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn replay(&mut self, _: &[u8]) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn write_snapshot(&mut self, _: &mut dyn io::Write) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Appends records of one sector until chores are due, or until so much of the active segment is filled.
+    fn fill(journal: &mut FileJournal<FaultyDisk>, to_bytes: u64) -> Vec<Chore> {
+        loop {
+            journal.append(b"a batch").unwrap();
+            let due = journal.chores();
+            if !due.is_empty() || journal.active.end > to_bytes {
+                return due;
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_segment_comes_before_a_snapshot_and_one_that_waits_for_a_snapshot_hurries_it() {
+        let (bytes, kind) = (8192, |chores: &[Chore]| chores.iter().map(Chore::kind).collect::<Vec<_>>());
+        let options = Options {
+            segment_bytes: bytes,
+            batch_bytes_max: 1024,
+            snapshot_after_bytes: 2 * bytes,
+            ..Options::new([1; 16])
+        };
+        let (mut journal, _) = FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap();
+        let hurried = |journal: &FileJournal<FaultyDisk>| {
+            journal.snapshot_underway.as_ref().map(|snapshot| snapshot.hurry.is_up())
+        };
+        // Two segments fill up, the next of each being prepared in time.
+        let mut due = fill(&mut journal, u64::MAX);
+        while kind(&due) == [ChoreKind::PrepareSegment] {
+            let done = due.remove(0).run(&mut Nothing);
+            journal.chore_done(done).unwrap();
+            due = fill(&mut journal, u64::MAX);
+        }
+        assert_eq!(kind(&due), [ChoreKind::PrepareSegment, ChoreKind::Snapshot]);
+        assert!(journal.active.end <= bytes / PREPARE_AT_PART, "long before it would be prepared otherwise");
+        assert!(fill(&mut journal, bytes / HURRY_AT_PART).is_empty());
+        assert!(matches!(&journal.prepared, Prepared::Underway(hurry) if hurry.is_up()));
+        assert_eq!(hurried(&journal), Some(false), "nobody waits for it");
+
+        let done = due.remove(0).run(&mut Nothing);
+        journal.chore_done(done).unwrap();
+        assert_eq!(kind(&fill(&mut journal, u64::MAX)), [ChoreKind::PrepareSegment]);
+        assert_eq!(hurried(&journal), Some(false), "there is time");
+        assert!(fill(&mut journal, bytes / HURRY_AT_PART).is_empty());
+        assert_eq!(hurried(&journal), Some(true));
     }
 }

@@ -1,6 +1,8 @@
-//! Writing in the background that leaves the disk to others: before each piece it rests for longer than the last one took. A
-//! disk that writes much at once lets everybody wait who wants a little made durable meanwhile, and a file that grows keeps the
-//! file system itself busy. Whoever needs the result says so, and there is no rest any more.
+//! Work in the background that leaves the disk and the processors to others. Before each piece of writing it rests for longer
+//! than the last one took: a disk that writes much at once lets everybody wait who wants a little made durable meanwhile, and a
+//! file that grows keeps the file system itself busy. Between pieces of calculating it gives way: a thread that calculates for
+//! long is not interrupted for one that has just been woken, which then waits for milliseconds to do its microseconds. Whoever
+//! needs the result says so, and there is none of that any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{REST_MAX_MS, REST_TIMES};
 
-/// Whoever writes in the background.
+/// Whoever works in the background.
 #[derive(Debug)]
 pub(crate) struct Leisure {
     hurry: Arc<AtomicBool>,
@@ -43,6 +45,13 @@ impl Leisure {
         written
     }
 
+    /// Lets others have the processor if they wait for it and there is time.
+    pub fn give_way(&self) {
+        if !self.hurries() {
+            std::thread::yield_now();
+        }
+    }
+
     /// Whether there is no time to rest.
     pub fn hurries(&self) -> bool {
         self.hurry.load(Relaxed)
@@ -58,6 +67,11 @@ impl Hurry {
     /// It is needed soon.
     pub fn up(&self) {
         self.0.store(true, Relaxed);
+    }
+
+    #[cfg(test)]
+    pub fn is_up(&self) -> bool {
+        self.0.load(Relaxed)
     }
 }
 
