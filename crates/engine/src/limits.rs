@@ -88,9 +88,10 @@ pub const LOOK_OUT_US: u64 = 150;
 /// So long the doors look out for an answer that is under way, if the one before took less: longer than a commit on a fast disk.
 /// Whoever falls asleep right before it comes has to be woken, and what is asked then is answered later still.
 pub const LOOK_OUT_FOR_ANSWER_US: u64 = 400;
-/// When no more than so many are told something at once, each of them matters: the doors look out for who comes next. A contended
-/// lock changes hands with two answers; with more than these the doors' thread and the clients need their processor to work.
-pub const FEW_TOLD_MAX: usize = 4;
+/// When no more than so many are told something at once, the doors look out for who comes next: they are done with so few before
+/// they would have been woken for the next. It is half of 64 clients, which is what is told at once there, and some more; with 256
+/// the doors' thread and the clients need their processor to work.
+pub const FEW_TOLD_MAX: usize = 40;
 
 /// A commit that takes this long is worth a line in the log.
 pub const SLOW_COMMIT_MS: u64 = 500;
