@@ -13,30 +13,20 @@ use crate::scan::{Cursor, Visit};
 use crate::segment::{SegmentHeader, segment_name};
 use crate::snapshot::{SnapshotHeader, SnapshotWriter, snapshot_name};
 
-/// Lets a fold hear what a scan reads.
-pub(crate) struct IntoFold<'a>(pub &'a mut dyn Fold);
+/// Lets a fold hear what a scan reads, giving way to others between records if there is time.
+pub(crate) struct IntoFold<'a> {
+    pub fold: &'a mut dyn Fold,
+    pub leisure: &'a Leisure,
+}
 
 impl Visit for IntoFold<'_> {
     fn snapshot(&mut self, _path: &str, _index: u64, content: &mut dyn io::Read) -> Result<(), String> {
-        self.0.restore(content)
+        self.fold.restore(content)
     }
 
     fn record(&mut self, _path: &str, _offset: u64, _index: u64, payload: &[u8]) -> Result<(), String> {
-        self.0.replay(payload)
-    }
-}
-
-/// The same, giving way to others between records.
-struct AtLeisure<'a>(IntoFold<'a>, &'a Leisure);
-
-impl Visit for AtLeisure<'_> {
-    fn snapshot(&mut self, path: &str, index: u64, content: &mut dyn io::Read) -> Result<(), String> {
-        self.0.snapshot(path, index, content)
-    }
-
-    fn record(&mut self, path: &str, offset: u64, index: u64, payload: &[u8]) -> Result<(), String> {
-        self.1.give_way();
-        self.0.record(path, offset, index, payload)
+        self.leisure.give_way();
+        self.fold.replay(payload)
     }
 }
 
@@ -92,7 +82,7 @@ fn replay<D: Disk>(
     leisure: &Leisure,
 ) -> Result<SnapshotHeader, OpenError> {
     let mut cursor = Cursor::start();
-    let mut into = AtLeisure(IntoFold(fold), leisure);
+    let mut into = IntoFold { fold, leisure };
     if let Some(name) = previous {
         cursor.snapshot(disk, name, &mut into)?;
     }

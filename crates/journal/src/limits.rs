@@ -50,7 +50,8 @@ pub const REST_TIMES: u32 = 3;
 /// But no longer than this, so that a slow disk is not made much slower.
 pub const REST_MAX_MS: u64 = 50;
 
-/// There is no rest any more once the active segment is filled to one part in this many.
+/// Whoever prepares the next segment, or keeps it waiting, has no leisure any more once the active one is filled to one part in this
+/// many.
 pub const HURRY_AT_PART: u64 = 2;
 
 /// The memory in which records are put together is given back above this size, so that one huge batch does not cost it for
@@ -61,7 +62,8 @@ pub const RECORD_KEPT_BYTES: usize = 1 << 20;
 pub const BACKUP_TRIES: u32 = 10;
 
 /// The next segment is prepared when the active one is filled to one part in this many: late enough that a small
-/// server never pays for it, early enough that zero-filling is done long before a busy one needs it.
+/// server never pays for it, early enough that zero-filling is done long before a busy one needs it. Earlier if a snapshot is due,
+/// which takes its time and would keep it waiting.
 pub const PREPARE_AT_PART: u64 = 8;
 
 /// Files that a disk must be able to take for there to be room on it: more than can be under way between two looks.

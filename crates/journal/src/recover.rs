@@ -47,7 +47,8 @@ impl<D: Disk> FileJournal<D> {
             remove(&disk, &inventory.temporary)?;
             return Ok((Self::begin(disk, options)?, Recovery::default()));
         }
-        let scanned = scan::scan(&disk, &inventory, &mut IntoFold(fold))?;
+        let mut into = IntoFold { fold, leisure: &Leisure::none() };
+        let scanned = scan::scan(&disk, &inventory, &mut into)?;
         // From here on all is known to be sound.
         remove(&disk, &inventory.temporary)?;
         let mut segments = scanned.segments;
