@@ -27,8 +27,9 @@ use crate::limits::{
     STAND_IN_LOOK_EVERY_MS,
 };
 use crate::notice::Notice;
+use crate::picture::Picture;
 use crate::secrets::Secrets;
-use crate::storage::{RoomNews, Storage, StorageParts, Word};
+use crate::storage::{HistoryUpTo, RoomNews, Storage, StorageParts, Word};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Mutex, MutexGuard, panicking};
 
@@ -42,6 +43,9 @@ pub struct DriverOptions {
     pub files: Arc<dyn FileStore>,
     /// Hears every event once it is durable, in order. Runs on the threads that turn the engine, one at a time.
     pub on_events: OnEvents,
+    /// Gives the history of what `on_events` has heard; runs on a thread of its own. With it a snapshot of a small state is
+    /// written from the state itself, and without it, or where it does not have all, added up from the journal.
+    pub history: Option<HistoryUpTo>,
     /// Hears what an operator should know. Runs on the same.
     pub on_notice: OnNotice,
 }
@@ -53,6 +57,7 @@ impl Default for DriverOptions {
             room_reserve_bytes: ROOM_RESERVE_BYTES,
             files: Arc::new(DiskStore::new(MemoryDisk::new())),
             on_events: Box::new(|_| {}),
+            history: None,
             on_notice: Box::new(|_| {}),
         }
     }
@@ -77,6 +82,7 @@ pub fn start(
         journal,
         files,
         fresh_replay: Box::new(move || crate::Replay::new(limits)),
+        history: options.history,
         room_reserve_bytes: options.room_reserve_bytes,
         metrics: engine.metrics().clone(),
         say: {
@@ -244,6 +250,14 @@ struct Driver {
     waited_us: u64,
 }
 
+/// What came of a turn.
+struct Turned {
+    /// Of everything before what the turn decided.
+    picture: Option<Picture>,
+    chores_done: Vec<ChoreDone>,
+    next: Next,
+}
+
 /// What a turn left to be done.
 enum Next {
     Append(Batch),
@@ -281,9 +295,12 @@ impl Driver {
         self.tell_of_room(room);
         let mut durable = None;
         loop {
-            let (next, chores_done) = self.turn(durable.take());
+            let Turned { next, chores_done, picture } = self.turn(durable.take());
             for done in chores_done {
                 self.storage.chore_done(done)?;
+            }
+            if let Some(picture) = picture {
+                self.away(|storage| storage.take_picture(picture))?;
             }
             match next {
                 Next::Append(batch) => {
@@ -333,17 +350,21 @@ impl Driver {
     }
 
     /// Tells what has become durable, takes in what has arrived, and says what is to be done next.
-    fn turn(&mut self, durable: Option<Seq>) -> (Next, Vec<ChoreDone>) {
+    fn turn(&mut self, durable: Option<Seq>) -> Turned {
+        let over = Turned { picture: None, chores_done: Vec::new(), next: Next::Over };
         let Common { shared, .. } = &*self.common;
-        let Some(mut driven) = self.common.driven() else { return (Next::Over, Vec::new()) };
+        let Some(mut driven) = self.common.driven() else { return over };
         if let Some(last_seq) = durable {
             driven.desk.engine.durable(last_seq, self.commit_us);
             // Before anything else is decided: who is answered asks again meanwhile.
             driven.desk.let_go();
         }
+        // Before anything else is decided, and after everything decided was told: whoever keeps the history has heard of it.
+        let wants_picture = self.storage.wants_picture() && driven.stop.is_none();
+        let picture = wants_picture.then(|| driven.desk.engine.picture()).flatten();
         if let Err(failure) = driven.turn(shared) {
             self.common.fail(driven, failure);
-            return (Next::Over, Vec::new());
+            return over;
         }
         let chores_done = std::mem::take(&mut driven.chores_done);
         let batch = driven.batch(shared);
@@ -357,7 +378,7 @@ impl Driver {
             }
             None => Next::Wait(driven.patience(shared)),
         };
-        (next, chores_done)
+        Turned { picture, chores_done, next }
     }
 
     fn tell_of_room(&self, news: Option<RoomNews>) {

@@ -31,8 +31,9 @@ use crate::horizon::HorizonPolicy;
 use crate::limits::{PIECE_BYTES, PIECE_EVENTS, SLOW_COMMIT_MS, SWEEP_LAG_MS, TURN_EVERY_US};
 use crate::metrics::Metrics;
 use crate::notice::Notice;
+use crate::picture::Picture;
 use crate::recovery::{Recovered, Restored, Resumption, resume};
-use crate::replay::Replay;
+use crate::replay::{Replay, Traces};
 use crate::server_time::ServerTime;
 use crate::wall::Wall;
 use crate::withheld::{Told, Unasked, Withheld};
@@ -96,7 +97,10 @@ pub struct Engine {
     more_due: bool,
 
     out: Output,
+    boot_id: BootId,
     stamp: Stamp,
+    /// What the journal will say beside the events, as far as they are decided.
+    traces: Traces,
     backlog: Backlog,
     in_flight: Option<InFlight>,
     withheld: Withheld,
@@ -138,7 +142,9 @@ impl Engine {
             in_line: HashSet::new(),
             more_due: false,
             out: Output::default(),
+            boot_id,
             stamp: Stamp { raw_us: 0, wall_ms: 0, wall_trusted: false },
+            traces,
             backlog: Backlog::new(boot_id, options.batch_bytes_max),
             in_flight: None,
             withheld: Withheld::after(durable),
@@ -320,6 +326,16 @@ impl Engine {
         self.backlog.is_empty() && self.in_flight.is_none() && self.withheld.is_empty()
     }
 
+    /// The state, to be written out elsewhere: what the journal's batches add up to, if everything decided is durable and
+    /// there is little of it.
+    pub fn picture(&self) -> Option<Picture> {
+        let all_durable = self.backlog.is_empty() && self.in_flight.is_none() && !self.storage_failed;
+        if !all_durable && !planted(Bug::PictureTooEarly) {
+            return None;
+        }
+        Some(Picture { traces: self.traces, machine: self.machine.picture()? })
+    }
+
     /// The state.
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -451,8 +467,13 @@ impl Engine {
 
     /// Hands what was decided so far to the backlog.
     fn encode(&mut self) {
+        if self.out.events.is_empty() {
+            return;
+        }
         self.backlog.add(&self.stamp, &self.out.events);
+        self.traces.follow(self.boot_id, &self.stamp);
         for (seq, event) in self.out.events.drain(..) {
+            self.traces.note(self.boot_id, &event);
             match &event {
                 Event::Expired { .. } => {
                     self.metrics.expired_total.fetch_add(1, Relaxed);

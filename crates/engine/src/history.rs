@@ -100,6 +100,22 @@ impl History {
         self.moments.range(self.moments.partition_point(|moment| moment.seq() <= seq)..)
     }
 
+    /// What it was when this event was the newest, but for what was shed since; none if it does not reach that far, or has begun
+    /// anew after a hole and is not yet as long as it should be: then there are older events that it does not know.
+    pub fn up_to(&self, seq: Seq) -> Option<History> {
+        let is_whole = self.after == 0 || self.moments.len() >= self.events_max;
+        if seq > self.through || !is_whole {
+            return None;
+        }
+        let until = self.moments.partition_point(|moment| moment.seq() <= seq);
+        Some(History {
+            events_max: self.events_max,
+            after: self.after.min(seq),
+            through: seq,
+            moments: self.moments.range(..until).cloned().collect(),
+        })
+    }
+
     fn shed(&mut self) {
         while self.moments.len() > self.events_max {
             if let Some(oldest) = self.moments.pop_front() {
@@ -348,6 +364,12 @@ mod tests {
         history.since(since).map(Moment::seq).collect()
     }
 
+    fn note_all(history: &mut History, seqs: std::ops::RangeInclusive<Seq>) {
+        for seq in seqs {
+            history.note(seq, 0, &released(seq));
+        }
+    }
+
     #[test]
     fn a_moment_says_what_the_event_said() {
         let reason = Reason::parse("stuck").unwrap();
@@ -372,6 +394,27 @@ mod tests {
         assert_eq!(seqs(&history, 4), [6, 8, 10]);
         assert_eq!(seqs(&history, 7), [8, 10]);
         assert_eq!((history.count_since(8), history.count_since(10)), (1, 0));
+    }
+
+    #[test]
+    fn is_what_it_was_up_to_an_event_unless_something_is_missing() {
+        let mut history = History::new().keeping(3);
+        note_all(&mut history, 1..=3);
+        let then = history.clone();
+        assert_eq!(history.up_to(3), Some(then.clone()));
+        history.note(4, 0, &Event::GrantsResumed);
+        assert_eq!(history.up_to(3), Some(then), "what came after it is not in it");
+        assert_eq!(history.up_to(5), None, "it has not happened");
+        history.note(5, 0, &released(5));
+        let shed = history.up_to(3).unwrap();
+        assert_eq!((shed.after(), shed.through(), seqs(&shed, 0)), (1, 3, vec![2, 3]));
+        note_all(&mut history, 6..=9);
+        let nothing = history.up_to(3).unwrap();
+        assert_eq!((nothing.after(), nothing.through(), nothing.len()), (3, 3, 0));
+        history.note(11, 0, &released(11));
+        assert_eq!(history.up_to(11), None, "there is a hole before it");
+        note_all(&mut history, 12..=13);
+        assert_eq!(history.up_to(12).map(|history| history.len()), Some(2), "as long as it should be");
     }
 
     #[test]

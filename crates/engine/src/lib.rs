@@ -29,6 +29,8 @@ mod history;
 mod recovery;
 mod replay;
 
+mod picture;
+
 mod files_recovery;
 mod synced_fold;
 
@@ -65,10 +67,12 @@ pub use history::{History, Moment, MomentKind};
 pub use metrics::{Histogram, HistogramReading, Metrics};
 pub use notice::Notice;
 pub use op::{Op, Purpose};
+pub use picture::{Picture, Pictured};
 pub use reading::{OpenFile, ReadError};
 pub use recovery::{Recovered, Restored};
 pub use replay::{FileTraces, Replay, Traces};
 pub use secrets::{Secrets, founding_key};
+pub use storage::HistoryUpTo;
 pub use stream::{Heard, Stream};
 pub use synced_fold::SyncedFold;
 pub use wall::Anchor;

@@ -1,5 +1,6 @@
 //! The state machine as the journal sees it: read in from a snapshot, moved on by batches, written out again. Used once
-//! at recovery and by every background snapshot. Decides nothing, and compares no time with a clock.
+//! at recovery and by every background snapshot that has no picture of the state. Decides nothing, and compares no time with a
+//! clock.
 
 use std::io;
 
@@ -94,12 +95,17 @@ impl Replay {
 }
 
 impl Traces {
-    fn follow(&mut self, boot_id: BootId, stamp: &Stamp, event: &Event) {
+    /// A turn in which something happened. Following it twice is following it once.
+    pub(crate) fn follow(&mut self, boot_id: BootId, stamp: &Stamp) {
         let reading = Reading { raw_us: stamp.raw_us, wall_ms: stamp.wall_ms };
         self.last = Some(Anchor { boot_id, reading });
         if stamp.wall_trusted {
             self.anchor = Some(Anchor::after(self.anchor, boot_id, reading));
         }
+    }
+
+    /// An event of such a turn.
+    pub(crate) fn note(&mut self, boot_id: BootId, event: &Event) {
         if matches!(event, Event::Horizon { .. }) {
             self.horizon_boot = Some(boot_id);
         }
@@ -158,7 +164,8 @@ impl Fold for Replay {
                 return;
             }
             machine.apply(stamp.wall_ms, &event);
-            traces.follow(*boot_id, stamp, &event);
+            traces.follow(*boot_id, stamp);
+            traces.note(*boot_id, &event);
             history.note(seq, stamp.wall_ms, &event);
             files.writes += u64::from(matches!(event, Event::FileWritten { .. }));
         })
@@ -170,21 +177,33 @@ impl Fold for Replay {
     }
 
     fn write_snapshot(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut bytes = vec![VERSION];
-        self.traces.write(&mut bytes);
-        self.history.write(&mut bytes);
-        let mut written = Ok(());
-        self.machine.write_snapshot_in_pieces(&mut bytes, &mut |bytes| {
-            if bytes.len() >= PIECE_BYTES {
-                if written.is_ok() {
-                    written = out.write_all(bytes);
-                }
-                bytes.clear();
-            }
-        });
-        written?;
-        out.write_all(&bytes)
+        write_snapshot(&self.traces, &self.history, out, |bytes, hand_on| {
+            self.machine.write_snapshot_in_pieces(bytes, hand_on);
+        })
     }
+}
+
+/// Writes what a snapshot is: the traces, the history, and then the state, which writes itself in pieces.
+pub(crate) fn write_snapshot(
+    traces: &Traces,
+    history: &History,
+    out: &mut dyn io::Write,
+    state: impl FnOnce(&mut Vec<u8>, &mut dyn FnMut(&mut Vec<u8>)),
+) -> io::Result<()> {
+    let mut bytes = vec![VERSION];
+    traces.write(&mut bytes);
+    history.write(&mut bytes);
+    let mut written = Ok(());
+    state(&mut bytes, &mut |bytes| {
+        if bytes.len() >= PIECE_BYTES {
+            if written.is_ok() {
+                written = out.write_all(bytes);
+            }
+            bytes.clear();
+        }
+    });
+    written?;
+    out.write_all(&bytes)
 }
 
 fn read_array<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], CodecError> {

@@ -14,8 +14,10 @@ use leasehold_state_machine::event::Seq;
 use crate::appliers::{AppliedWord, Appliers, SayApplied};
 use crate::backlog::Batch;
 use crate::file_change::FileChange;
+use crate::history::History;
 use crate::limits::{ROOM_LOOK_EVERY_BYTES, ROOM_LOOK_EVERY_MS, WRITE_ROOM_BYTES_MIN};
 use crate::metrics::Metrics;
+use crate::picture::Picture;
 use crate::replay::Replay;
 use crate::sync::mpsc::{Receiver, Sender, channel};
 use crate::sync::panicking;
@@ -40,7 +42,9 @@ pub(crate) struct Storage {
     files: Arc<dyn FileStore>,
     appliers: Appliers,
     room: Room,
-    chores: Sender<Chore>,
+    chores: Sender<Due>,
+    /// Whether pictures of the state are of use.
+    takes_pictures: bool,
     metrics: Arc<Metrics>,
     interrupt: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -51,10 +55,21 @@ pub(crate) struct StorageParts {
     pub journal: Box<dyn Journal>,
     pub files: Arc<dyn FileStore>,
     pub fresh_replay: Box<dyn Fn() -> Replay + Send>,
+    /// Who keeps the history of what became durable; without one all snapshots are added up.
+    pub history: Option<HistoryUpTo>,
     pub room_reserve_bytes: u64,
     pub metrics: Arc<Metrics>,
     /// Hears what there is to say, from each thread.
     pub say: Arc<dyn Fn(Word) + Send + Sync>,
+}
+
+/// Gives the history up to an event that it has heard of, if it has all of it.
+pub type HistoryUpTo = Box<dyn Fn(Seq) -> Option<History> + Send>;
+
+/// A chore that has become due, and the state that it is to write out, if that is there already.
+struct Due {
+    chore: Chore,
+    picture: Option<Picture>,
 }
 
 /// Free disk space fell under the reserve, or rose above it.
@@ -68,10 +83,12 @@ impl Storage {
     pub fn start(parts: StorageParts) -> io::Result<Storage> {
         let (chores, chores_due) = channel();
         let interrupt = Arc::new(AtomicBool::new(false));
-        let StorageParts { journal, files, fresh_replay, room_reserve_bytes, metrics, say } = parts;
+        let StorageParts { journal, files, fresh_replay, history, room_reserve_bytes, metrics, say } = parts;
+        let takes_pictures = history.is_some();
         let (appliers, mut threads) = Appliers::start(&files, &say_applied(say.clone()))?;
         let chore_thread = ChoreThread {
             fresh_replay,
+            history,
             files: files.clone(),
             appliers: appliers.clone(),
             metrics: metrics.clone(),
@@ -81,7 +98,7 @@ impl Storage {
         threads
             .push(thread::Builder::new().name("chores".into()).spawn(move || chore_thread.run(chores_due))?);
         let room = Room { reserve_bytes: room_reserve_bytes, looked: None, written_bytes: 0, short: false };
-        Ok(Storage { journal, files, appliers, room, chores, metrics, interrupt, threads })
+        Ok(Storage { journal, files, appliers, room, chores, takes_pictures, metrics, interrupt, threads })
     }
 
     /// Makes a batch durable, hands on what it changes in files, and gives how long the journal took, in microseconds.
@@ -105,6 +122,20 @@ impl Storage {
         self.journal.chore_done(done)
     }
 
+    /// Whether a picture of the state as of the last batch would be of use now.
+    pub fn wants_picture(&self) -> bool {
+        self.takes_pictures && self.journal.wants_cut()
+    }
+
+    /// Makes a snapshot of this state, which is that as of the last batch.
+    pub fn take_picture(&mut self, picture: Picture) -> Result<(), StorageError> {
+        if let Some(chore) = self.journal.cut()? {
+            // The chore thread outlives this sender.
+            let _ = self.chores.send(Due { chore, picture: Some(picture) });
+        }
+        Ok(())
+    }
+
     /// Whether there has been no look at the free space for long.
     pub fn look_is_due(&self) -> bool {
         self.room.look_is_due()
@@ -114,7 +145,7 @@ impl Storage {
     pub fn look_around(&mut self) -> Result<Option<RoomNews>, StorageError> {
         for chore in self.journal.chores() {
             // The chore thread outlives this sender.
-            let _ = self.chores.send(chore);
+            let _ = self.chores.send(Due { chore, picture: None });
         }
         if !self.room.look_is_due() {
             return Ok(None);
@@ -175,6 +206,7 @@ impl Room {
 
 struct ChoreThread {
     fresh_replay: Box<dyn Fn() -> Replay + Send>,
+    history: Option<HistoryUpTo>,
     files: Arc<dyn FileStore>,
     appliers: Appliers,
     metrics: Arc<Metrics>,
@@ -183,17 +215,21 @@ struct ChoreThread {
 }
 
 impl ChoreThread {
-    fn run(self, due: Receiver<Chore>) {
+    fn run(self, due: Receiver<Due>) {
         let _on_panic = ChoresGuard(&*self.say);
-        for chore in due {
+        for Due { chore, picture } in due {
             if self.interrupt.load(Relaxed) {
                 return;
             }
-            let fold = SyncedFold::new((self.fresh_replay)(), || self.sync_files());
-            let mut fold = Interruptible { fold, interrupt: &self.interrupt };
             let begun = (chore.kind() == ChoreKind::Snapshot).then(Instant::now);
             self.metrics.snapshot_running.store(u64::from(begun.is_some()), Relaxed);
-            let done = chore.run(&mut fold);
+            let done = match picture {
+                None => self.run_on(chore, (self.fresh_replay)()),
+                Some(picture) => match self.history.as_ref().and_then(|up_to| up_to(picture.seq())) {
+                    Some(history) => self.run_on(chore, picture.with(history)),
+                    None => chore.put_off(),
+                },
+            };
             if let Some(begun) = begun {
                 let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
                 self.metrics.snapshot.observe(took_us);
@@ -201,6 +237,11 @@ impl ChoreThread {
             }
             (self.say)(Word::ChoreDone(done));
         }
+    }
+
+    fn run_on(&self, chore: Chore, fold: impl Fold) -> ChoreDone {
+        let fold = SyncedFold::new(fold, || self.sync_files());
+        chore.run(&mut Interruptible { fold, interrupt: &self.interrupt })
     }
 
     /// Everything that is durable when a chore begins was handed over before, and is on the disk after this.

@@ -7,7 +7,7 @@ use leasehold_engine::Replay;
 use leasehold_journal::Fold;
 use leasehold_state_machine::answer::Answer;
 use leasehold_state_machine::event::Event;
-use leasehold_state_machine::limits::Limits;
+use leasehold_state_machine::limits::{Limits, PICTURE_RECORDS_MAX};
 
 #[test]
 fn a_grant_is_answered_when_it_is_durable_and_not_before() {
@@ -151,6 +151,30 @@ fn a_snapshot_of_the_replayed_journal_is_the_live_state_byte_for_byte() {
     replay.machine().write_snapshot(&mut bytes);
     assert_eq!(bytes, server.snapshot());
     assert!(server.engine.machine().counts().tombstones > 0 && server.told.len() > 100);
+
+    // So is a picture that was never added up, with what the batches say beside their events.
+    let picture = server.engine.picture().expect("everything is durable, and there is little of it");
+    let (mut added_up, mut pictured) = (Vec::new(), Vec::new());
+    replay.write_snapshot(&mut added_up).unwrap();
+    picture.with(replay.history().clone()).write_snapshot(&mut pictured).unwrap();
+    assert_eq!(pictured, added_up);
+}
+
+#[test]
+fn there_is_no_picture_of_what_is_not_durable_nor_of_very_much() {
+    let mut server = Server::new();
+    server.disk_is_prompt = false;
+    server.ask(acquire("a", "w1", 30_000));
+    assert!(server.engine.picture().is_none(), "a grant waits for the disk");
+    server.commit();
+    assert!(server.engine.picture().is_some());
+    server.disk_is_prompt = true;
+    for n in 0..PICTURE_RECORDS_MAX {
+        server.ask(acquire(&format!("lock-{n}"), "w1", 60_000));
+    }
+    assert!(server.engine.picture().is_none());
+    server.engine.storage_failed();
+    assert!(server.engine.picture().is_none());
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The background snapshot: a second copy of the state moves on from the last snapshot over the closed segments and
-//! writes itself out. Reads only what no longer changes, and removes only what the new snapshot replaces, after that
-//! snapshot is durable.
+//! The background snapshot: a second copy of the state moves on from the last snapshot over the closed segments, or the state
+//! itself is there as of their end; it is written out. Reads only what no longer changes, and removes only what the new snapshot
+//! replaces, after that snapshot is durable.
 
 use std::io;
 
@@ -30,9 +30,24 @@ impl Visit for IntoFold<'_> {
     }
 }
 
-/// Makes the snapshot that takes the place of the previous one and of these closed segments, which must lead up to
-/// the segment with this header.
-pub(crate) fn snapshot<D: Disk>(
+/// Adds up the previous snapshot and these closed segments, which must lead up to the segment with this header.
+pub(crate) fn add_up<D: Disk>(
+    disk: &D,
+    previous: Option<&str>,
+    closed: &[String],
+    next: &SegmentHeader,
+    fold: &mut dyn Fold,
+    leisure: &Leisure,
+) -> Result<(), StorageError> {
+    replay(disk, previous, closed, next, fold, leisure).map_err(|error| match error {
+        OpenError::Storage(error) => error,
+        other => StorageError::Background(Box::new(other)),
+    })
+}
+
+/// Makes a snapshot of the fold, which is the state before the segment with this header, and lets it take the place of the
+/// previous one and of these closed segments.
+pub(crate) fn publish<D: Disk>(
     disk: &D,
     previous: Option<&str>,
     closed: &[String],
@@ -40,11 +55,7 @@ pub(crate) fn snapshot<D: Disk>(
     fold: &mut dyn Fold,
     leisure: Leisure,
 ) -> Result<Outcome, StorageError> {
-    let header = replay(disk, previous, closed, next, fold, &leisure).map_err(|error| match error {
-        OpenError::Storage(error) => error,
-        other => StorageError::Background(Box::new(other)),
-    })?;
-
+    let header = SnapshotHeader::before(next);
     let name = snapshot_name(header.index);
     let aside = format!("{name}{TEMPORARY}");
     let mut file = disk.create(&aside).map_err(StorageError::io("create", disk.path(&aside)))?;
@@ -80,7 +91,7 @@ fn replay<D: Disk>(
     next: &SegmentHeader,
     fold: &mut dyn Fold,
     leisure: &Leisure,
-) -> Result<SnapshotHeader, OpenError> {
+) -> Result<(), OpenError> {
     let mut cursor = Cursor::start();
     let mut into = IntoFold { fold, leisure };
     if let Some(name) = previous {
@@ -90,11 +101,5 @@ fn replay<D: Disk>(
         cursor.closed_segment(disk, name, &mut into)?;
     }
     // A snapshot of less than there was would be the end of the rest.
-    cursor.check_order(disk, &segment_name(next.first_index), next)?;
-    Ok(SnapshotHeader {
-        journal_id: next.journal_id,
-        index: cursor.next_index - 1,
-        next_segment: cursor.next_segment,
-        chain: cursor.chain,
-    })
+    cursor.check_order(disk, &segment_name(next.first_index), next)
 }

@@ -10,8 +10,8 @@ use crate::error::{OpenError, StorageError};
 use crate::journal::{Chore, ChoreDone, ChoreKind, Extent, Journal, Outcome};
 use crate::leisure::{Hurry, Leisure, leisure};
 use crate::limits::{
-    BATCH_BYTES_MAX, HURRY_AT_PART, PREPARE_AT_PART, RECORD_KEPT_BYTES, SECTOR_BYTES, SEGMENT_BYTES,
-    SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SNAPSHOT_AFTER_BYTES,
+    BATCH_BYTES_MAX, CUT_AT_BYTES_MIN, CUT_AT_PART, HURRY_AT_PART, PREPARE_AT_PART, RECORD_KEPT_BYTES,
+    SECTOR_BYTES, SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SNAPSHOT_AFTER_BYTES,
 };
 use crate::record::{self, Place};
 use crate::segment::{self, SegmentHeader, segment_name};
@@ -71,7 +71,7 @@ pub struct FileJournal<D: Disk> {
     /// Counts temporary names, so that none is used twice.
     pub(crate) temporary: u64,
     pub(crate) snapshot_underway: Option<SnapshotUnderway>,
-    /// How many closed segments there were when a snapshot found no room; 0 when it had some.
+    /// How many closed segments there were when a snapshot found no room, or no state; 0 when it was not put off.
     pub(crate) put_off_at: usize,
     pub(crate) stopped: bool,
     /// Where a record is put together.
@@ -192,14 +192,18 @@ impl<D: Disk> FileJournal<D> {
         })
     }
 
-    fn snapshot_chore(&mut self) -> Chore {
+    /// A snapshot of everything before the active segment. `cut` says that the fold will be that already.
+    fn snapshot_chore(&mut self, cut: bool) -> Chore {
         let (hurry, leisure) = leisure();
         self.snapshot_underway = Some(SnapshotUnderway { hurry, before_segment: false });
         let (disk, next) = (self.disk.clone(), self.active.header);
         let previous = self.snapshot.as_ref().map(|snapshot| snapshot.name.clone());
         let closed: Vec<_> = self.closed.iter().map(|closed| segment_name(closed.first_index)).collect();
         Chore::new(ChoreKind::Snapshot, move |fold| {
-            chores::snapshot(&disk, previous.as_deref(), &closed, &next, fold, leisure)
+            if !cut {
+                chores::add_up(&disk, previous.as_deref(), &closed, &next, fold, &leisure)?;
+            }
+            chores::publish(&disk, previous.as_deref(), &closed, &next, fold, leisure)
         })
     }
 
@@ -277,7 +281,7 @@ impl<D: Disk> Journal for FileJournal<D> {
                 snapshot.hurry.up();
             }
         } else if snapshot_due {
-            due.push(self.snapshot_chore());
+            due.push(self.snapshot_chore(false));
         }
         due
     }
@@ -308,6 +312,29 @@ impl<D: Disk> Journal for FileJournal<D> {
                 Err(error)
             }
         }
+    }
+
+    fn wants_cut(&self) -> bool {
+        let Active { header, end, .. } = &self.active;
+        // A segment that is not ready would have to be prepared while everybody waits.
+        let goes_over_soon = matches!(self.prepared, Prepared::Ready(_))
+            && header.bytes - end < (header.bytes / CUT_AT_PART).max(CUT_AT_BYTES_MIN);
+        // What had to be put off once is added up.
+        let snapshot_soon = self.snapshot_underway.is_none()
+            && self.put_off_at == 0
+            && self.closed_bytes() + header.bytes >= self.snapshot_at_bytes();
+        !self.stopped && goes_over_soon && snapshot_soon
+    }
+
+    fn cut(&mut self) -> Result<Option<Chore>, StorageError> {
+        if self.stopped {
+            return Err(StorageError::Stopped);
+        }
+        assert!(self.snapshot_underway.is_none(), "one snapshot is made at a time");
+        let gone_over = self.next_segment();
+        self.stopped = gone_over.is_err();
+        gone_over?;
+        Ok(self.snapshot_due().then(|| self.snapshot_chore(true)))
     }
 
     fn extent(&self) -> Extent {
@@ -356,6 +383,84 @@ mod tests {
                 return due;
             }
         }
+    }
+
+    /// Does what is due, and gives whether a snapshot was.
+    fn do_all(journal: &mut FileJournal<FaultyDisk>, due: Vec<Chore>) -> bool {
+        due.into_iter().fold(false, |snapshot, chore| {
+            let kind = chore.kind();
+            let done = chore.run(&mut Nothing);
+            journal.chore_done(done).unwrap();
+            snapshot || kind == ChoreKind::Snapshot
+        })
+    }
+
+    #[test]
+    fn a_cut_comes_before_the_snapshot_that_would_be_due_and_takes_its_place() {
+        let bytes = 64 << 10;
+        let options = Options {
+            segment_bytes: bytes,
+            batch_bytes_max: 1024,
+            snapshot_after_bytes: 2 * bytes,
+            ..Options::new([1; 16])
+        };
+        let (mut journal, _) = FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap();
+        let mut cuts = Vec::new();
+        while cuts.len() < 3 {
+            journal.append(b"a batch").unwrap();
+            if journal.wants_cut() {
+                assert_eq!(journal.closed.len(), 1, "with the second segment a snapshot would be due");
+                let left = bytes - journal.active.end;
+                assert!(left < bytes / CUT_AT_PART + CUT_AT_BYTES_MIN, "{left} bytes would stay unused");
+                let last = journal.extent().last_index;
+                let chore = journal.cut().unwrap().unwrap();
+                assert!(!journal.wants_cut(), "one is under way");
+                journal.append(b"a batch after it").unwrap();
+                assert!(do_all(&mut journal, vec![chore]));
+                assert_eq!(journal.extent().snapshot_index, last, "what came after it is not in it");
+                cuts.push(last);
+            }
+            let due = journal.chores();
+            assert!(!do_all(&mut journal, due), "nothing is added up");
+        }
+        // Nobody who could give a state: as if nothing had been asked.
+        loop {
+            journal.append(b"a batch").unwrap();
+            let due = journal.chores();
+            if do_all(&mut journal, due) {
+                break;
+            }
+        }
+        assert!(journal.extent().snapshot_index > cuts[2]);
+    }
+
+    #[test]
+    fn a_cut_whose_state_cannot_be_had_loses_nothing_and_is_made_up_for() {
+        let bytes = 16 << 10;
+        let options = Options {
+            segment_bytes: bytes,
+            batch_bytes_max: 1024,
+            snapshot_after_bytes: 2 * bytes,
+            ..Options::new([1; 16])
+        };
+        let (mut journal, _) = FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap();
+        while !journal.wants_cut() {
+            journal.append(b"a batch").unwrap();
+            let due = journal.chores();
+            do_all(&mut journal, due);
+        }
+        let chore = journal.cut().unwrap().unwrap();
+        journal.chore_done(chore.put_off()).unwrap();
+        assert_eq!((journal.closed.len(), journal.extent().snapshot_index), (2, 0));
+        loop {
+            journal.append(b"a batch").unwrap();
+            assert!(!journal.wants_cut());
+            let due = journal.chores();
+            if do_all(&mut journal, due) {
+                break;
+            }
+        }
+        assert_eq!(journal.closed.len(), 0, "with the next segment everything was added up");
     }
 
     #[test]

@@ -23,6 +23,18 @@ pub trait Journal: Send {
     /// Takes in what came of a chore. A chore that failed stops the journal like a failed append.
     fn chore_done(&mut self, done: ChoreDone) -> Result<(), StorageError>;
 
+    /// Whether this is the moment for [`Journal::cut`]: a snapshot is about to become due, and whoever knows the state as of the
+    /// last batch can spare the journal from adding it up a second time.
+    fn wants_cut(&self) -> bool {
+        false
+    }
+
+    /// Ends what a snapshot would cover with the last batch, and gives the chore that makes that snapshot: its fold must be the
+    /// state as of that batch, and is only written out. None: there will be no snapshot now, and nothing was lost by asking.
+    fn cut(&mut self) -> Result<Option<Chore>, StorageError> {
+        Ok(None)
+    }
+
     /// How much the journal holds, for metrics.
     fn extent(&self) -> Extent;
 }
@@ -41,7 +53,7 @@ pub struct Extent {
 }
 
 /// The state that batches add up to, as the journal sees it: something that can be read in, moved on and written
-/// out. Supplied by the layer above; a chore is given a fresh one.
+/// out. Supplied by the layer above; a chore is given a fresh one, or after a [`Journal::cut`] one that is there already.
 pub trait Fold {
     /// Takes the state from a snapshot. Called at most once, before any [`Fold::replay`].
     fn restore(&mut self, snapshot: &mut dyn io::Read) -> Result<(), String>;
@@ -56,7 +68,8 @@ pub trait Fold {
 pub enum ChoreKind {
     /// Zero-fills the next segment, so that no append has to. The fold is left alone.
     PrepareSegment,
-    /// Reads the last snapshot and the closed segments into the fold, writes a new snapshot, drops what it replaces.
+    /// Reads the last snapshot and the closed segments into the fold, unless it was cut for; writes a new snapshot, drops what
+    /// it replaces.
     Snapshot,
 }
 
@@ -81,9 +94,15 @@ impl Chore {
         self.kind
     }
 
-    /// Does it. The fold must be fresh.
+    /// Does it. The fold must be fresh, or for a chore of [`Journal::cut`] the state as of then.
     pub fn run(self, fold: &mut dyn Fold) -> ChoreDone {
         ChoreDone { kind: self.kind, outcome: (self.job)(fold) }
+    }
+
+    /// Leaves a snapshot for later: its fold cannot be had.
+    pub fn put_off(self) -> ChoreDone {
+        assert!(self.kind == ChoreKind::Snapshot, "nothing else can wait");
+        ChoreDone { kind: self.kind, outcome: Ok(Outcome::SnapshotPutOff) }
     }
 }
 
@@ -118,6 +137,6 @@ pub(crate) enum Outcome {
     SegmentReady { name: String },
     /// Everything through the index is in this snapshot, and the files before it are gone.
     SnapshotPublished { name: String, index: u64, bytes: u64 },
-    /// There was no room for a snapshot, and everything is as it was.
+    /// There was no room for a snapshot, or no state to be written, and everything is as it was.
     SnapshotPutOff,
 }

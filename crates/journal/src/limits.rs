@@ -66,6 +66,13 @@ pub const BACKUP_TRIES: u32 = 10;
 /// which takes its time and would keep it waiting.
 pub const PREPARE_AT_PART: u64 = 8;
 
+/// A snapshot of a state that is there already is cut for when the active segment has less than one part in this many left:
+/// room for many batches, so that there is a moment among them in which the state can be had, and little that stays unused.
+pub const CUT_AT_PART: u64 = 32;
+
+/// In a small segment, when less than this is left.
+pub const CUT_AT_BYTES_MIN: u64 = 4 * SECTOR_BYTES as u64;
+
 /// Files that a disk must be able to take for there to be room on it: more than can be under way between two looks.
 pub const FILES_LEFT_MIN: u64 = 32_768;
 

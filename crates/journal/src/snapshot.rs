@@ -8,7 +8,7 @@ use crate::error::DamageKind;
 use crate::leisure::Leisure;
 use crate::limits::SNAPSHOT_CHUNK_BYTES;
 use crate::record::{le_u32, le_u64};
-use crate::segment::{FORMAT_VERSION, HeaderError, check_header};
+use crate::segment::{FORMAT_VERSION, HeaderError, SegmentHeader, check_header};
 
 const MAGIC: [u8; 8] = *b"LHSNAPSH";
 const HEADER_BYTES: usize = 64;
@@ -28,6 +28,17 @@ pub(crate) struct SnapshotHeader {
 }
 
 impl SnapshotHeader {
+    /// Of everything before a segment.
+    pub fn before(next: &SegmentHeader) -> SnapshotHeader {
+        assert!(next.first_index > 0, "records are counted from 1");
+        SnapshotHeader {
+            journal_id: next.journal_id,
+            index: next.first_index - 1,
+            next_segment: next.number,
+            chain: next.chain,
+        }
+    }
+
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(&MAGIC);

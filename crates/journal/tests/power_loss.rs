@@ -32,13 +32,14 @@ impl Ledger {
 }
 
 /// Random appends, chores at random moments, faults and crashes; everything follows from the seed.
-fn run(seed: u64, steps: u64) -> (Counts, u64, u64, u64) {
+fn run(seed: u64, steps: u64) -> (Counts, [u64; 4]) {
     let mut random = Random(seed);
     let disk = FaultyDisk::new(seed ^ 0x5eed);
     let mut ledger = Ledger { acknowledged: Vec::new(), in_doubt: None };
-    let (mut torn, mut snapshots, mut number) = (0, 0, 0);
+    let (mut torn, mut snapshots, mut cuts, mut number) = (0, 0, 0, 0);
     let mut journal: Option<FileJournal<FaultyDisk>> = None;
-    let mut chores: Vec<Chore> = Vec::new();
+    // Each with the fold that it is given: an empty one, or the state that the journal was cut for.
+    let mut chores: Vec<(Chore, Memory)> = Vec::new();
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
         if random.below(12) == 0 {
@@ -72,6 +73,12 @@ fn run(seed: u64, steps: u64) -> (Counts, u64, u64, u64) {
             continue;
         };
         let failed = match random.below(10) {
+            0..7 if open_journal.wants_cut() && random.below(2) == 0 => {
+                let cut = open_journal.cut();
+                assert!(cut.is_ok() || open_journal.append(b"after").is_err(), "{context}");
+                let state = || Memory(ledger.acknowledged.clone());
+                cut.map(|chore| chores.extend(chore.map(|chore| (chore, state())))).is_err()
+            }
             0..7 => {
                 number += 1;
                 let longest = if random.below(3) == 0 { 6000 } else { 700 };
@@ -90,13 +97,14 @@ fn run(seed: u64, steps: u64) -> (Counts, u64, u64, u64) {
                 }
             }
             7 | 8 => {
-                chores.extend(open_journal.chores());
+                chores.extend(open_journal.chores().into_iter().map(|chore| (chore, Memory::default())));
                 false
             }
             _ if chores.is_empty() => false,
             _ => {
-                let chore = chores.swap_remove(random.below(chores.len() as u64) as usize);
-                let done = chore.run(&mut Memory::default());
+                let (chore, mut fold) = chores.swap_remove(random.below(chores.len() as u64) as usize);
+                cuts += u64::from(fold != Memory::default());
+                let done = chore.run(&mut fold);
                 let failed = open_journal.chore_done(done).is_err();
                 assert!(!failed || open_journal.append(b"after").is_err(), "{context}");
                 failed
@@ -117,28 +125,26 @@ fn run(seed: u64, steps: u64) -> (Counts, u64, u64, u64) {
     disk.crash();
     let (_, _, found) = open(&disk).unwrap_or_else(|error| panic!("seed {seed}, at the end: {error}"));
     ledger.settle(found, &format!("seed {seed}, at the end"));
-    (disk.counts(), torn, snapshots, ledger.acknowledged.len() as u64)
+    (disk.counts(), [torn, snapshots, cuts, ledger.acknowledged.len() as u64])
 }
 
 #[test]
 fn everything_acknowledged_survives_thousands_of_unlucky_runs() {
-    let mut total = (0, 0, 0, 0, 0, 0);
+    let (mut disks, mut total) = ([0; 3], [0; 4]);
     for seed in 0..3000 {
-        let (counts, torn, snapshots, batches) = run(seed, 150);
-        total.0 += counts.faults;
-        total.1 += counts.sectors_lost;
-        total.2 += counts.names_lost;
-        total.3 += torn;
-        total.4 += snapshots;
-        total.5 += batches;
+        let (counts, run) = run(seed, 150);
+        for (sum, one) in disks.iter_mut().zip([counts.faults, counts.sectors_lost, counts.names_lost]) {
+            *sum += one;
+        }
+        total.iter_mut().zip(run).for_each(|(sum, one)| *sum += one);
     }
-    let (faults, sectors_lost, names_lost, torn, snapshots, batches) = total;
+    let ([faults, sectors_lost, names_lost], [torn, snapshots, cuts, batches]) = (disks, total);
     println!(
-        "faults {faults}, sectors lost {sectors_lost}, names lost {names_lost}, torn {torn}, from snapshots {snapshots}, batches {batches}"
+        "faults {faults}, sectors lost {sectors_lost}, names lost {names_lost}, torn {torn}, from snapshots {snapshots}, cuts {cuts}, batches {batches}"
     );
     // The harness proves nothing unless its faults took effect.
     assert!(faults > 1000 && sectors_lost > 1000 && names_lost > 100, "too kind a disk");
-    assert!(torn > 300 && snapshots > 300 && batches > 10_000, "too short a story");
+    assert!(torn > 300 && snapshots > 300 && cuts > 300 && batches > 10_000, "too short a story");
 }
 
 #[test]
@@ -148,8 +154,9 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// A fixed story: appends of several sizes with every chore run when it is due.
-fn story(disk: &FaultyDisk) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+/// A fixed story: appends of several sizes with every chore run when it is due. Snapshots are cut for where they can be, or
+/// added up.
+fn story(disk: &FaultyDisk, cuts: bool) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
     let mut acknowledged = Vec::new();
     let Ok((mut journal, _, found)) = open(disk) else {
         return (acknowledged, None);
@@ -161,6 +168,16 @@ fn story(disk: &FaultyDisk) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
             return (acknowledged, Some(bytes));
         }
         acknowledged.push(bytes);
+        if cuts && journal.wants_cut() {
+            let cut = journal.cut().and_then(|chore| match chore {
+                Some(chore) => journal.chore_done(chore.run(&mut Memory(acknowledged.clone()))),
+                None => Ok(()),
+            });
+            if cut.is_err() {
+                assert!(journal.append(b"after").is_err());
+                return (acknowledged, None);
+            }
+        }
         for chore in journal.chores() {
             let done = chore.run(&mut Memory::default());
             if journal.chore_done(done).is_err() {
@@ -174,19 +191,25 @@ fn story(disk: &FaultyDisk) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
 
 #[test]
 fn a_fault_at_every_single_call_loses_nothing() {
+    for cuts in [false, true] {
+        a_fault_at_every_call_of_this_loses_nothing(cuts);
+    }
+}
+
+fn a_fault_at_every_call_of_this_loses_nothing(cuts: bool) {
     let calls = {
         let disk = FaultyDisk::new(0);
-        assert_eq!(story(&disk).0.len(), 40);
+        assert_eq!(story(&disk, cuts).0.len(), 40);
         disk.counts().calls
     };
     assert!(calls > 100);
     for fault in [Fault::Error, Fault::Full, Fault::Short, Fault::PowerLoss] {
         for nth in 1..=calls {
             for (crash, seed) in [(true, 1), (true, 2), (true, 3), (false, 4)] {
-                let context = format!("{fault:?} at call {nth}, crash {crash}, seed {seed}");
+                let context = format!("{fault:?} at call {nth}, cuts {cuts}, crash {crash}, seed {seed}");
                 let disk = FaultyDisk::new(seed ^ nth << 8);
                 disk.fail_nth(Call::Any, nth, fault);
-                let (acknowledged, in_doubt) = story(&disk);
+                let (acknowledged, in_doubt) = story(&disk, cuts);
                 assert_eq!(disk.counts().faults, 1, "{context}: the fault did not take effect");
                 if crash || fault == Fault::PowerLoss {
                     disk.crash();

@@ -105,4 +105,6 @@ bugs! {
     FileNotCut = "file-not-cut" in "crates/engine/src/files_recovery.rs",
     /// A snapshot takes the place of records whose bytes are not yet on the disk.
     SnapshotBeforeFiles = "snapshot-before-files" in "crates/engine/src/synced_fold.rs",
+    /// A picture of the state is taken while decided events still wait for the disk.
+    PictureTooEarly = "picture-too-early" in "crates/engine/src/engine.rs",
 }

@@ -362,13 +362,18 @@ fn open(settings: &Settings, folder: Option<Folder>, exceptions: Exceptions) -> 
     let feed = Arc::new(Feed::new(replay.take_history(), limits));
     let (engine, recovered) = Engine::recover(replay, clock.boot_id(), clock.read(), options);
     let (on_events, threads) = trail::start(audit, Arc::clone(&feed)).map_err(system("start a thread"))?;
-    let options = driver(settings, files, on_events);
+    let options = driver(settings, files, on_events, Arc::clone(&feed));
     let engine = leasehold_engine::start(engine, journal, Arc::new(clock), options)
         .map_err(system("start a thread"))?;
     Ok(Opened { engine, journal: recovery, recovered, files: files_recovered, feed, threads })
 }
 
-fn driver(settings: &Settings, files: Arc<dyn FileStore>, on_events: OnEvents) -> DriverOptions {
+fn driver(
+    settings: &Settings,
+    files: Arc<dyn FileStore>,
+    on_events: OnEvents,
+    feed: Arc<Feed>,
+) -> DriverOptions {
     let lanes = AdmissionLimits::default();
     DriverOptions {
         admission: AdmissionLimits {
@@ -378,6 +383,7 @@ fn driver(settings: &Settings, files: Arc<dyn FileStore>, on_events: OnEvents) -
         room_reserve_bytes: settings.disk_reserve_bytes,
         files,
         on_events,
+        history: Some(Box::new(move |seq| feed.history_up_to(seq))),
         on_notice: Box::new(logs::notice),
     }
 }

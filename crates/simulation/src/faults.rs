@@ -128,6 +128,8 @@ kinds! {
         LateNumber = "requests after their answer was confirmed",
         /// A snapshot took the place of old segments.
         Snapshot = "snapshots",
+        /// The journal was cut for a picture of the state, which was to become a snapshot.
+        Picture = "pictures of the state",
         /// A start found writes that had to be made again.
         RewrittenFile = "rewritten files",
         /// A write arrived that an unfenced register would have let a holder of the past make.

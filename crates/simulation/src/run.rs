@@ -219,7 +219,7 @@ impl Run {
             Happening::Start => node.start(world),
             Happening::Turn { life } => node.turn_is_due(world, life),
             Happening::BatchDone { life, begun_us } => node.batch_done(world, life, begun_us),
-            Happening::ChoreRuns { life, chore } => node.run_chore(world, life, *chore),
+            Happening::ChoreRuns { life, chore, picture } => node.run_chore(world, life, *chore, picture),
             Happening::ChangeDue { life } => node.change_is_due(world, life),
             Happening::FileRead { life, view } => node.read_file(world, life, &view),
             Happening::ChoreEnds { life, done } => node.chore_ends(world, life, *done),

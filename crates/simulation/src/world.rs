@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_engine::Pictured;
 use leasehold_journal::{Chore, ChoreDone};
 use leasehold_state_machine::answer::{FileView, Outcome};
 use leasehold_state_machine::command::Command;
@@ -67,6 +68,8 @@ pub enum Happening {
         life: u64,
         /// The chore.
         chore: Box<Chore>,
+        /// The state that it writes out, if the journal was cut for it.
+        picture: Option<Box<Pictured>>,
     },
     /// The journal hears of a chore.
     ChoreEnds {

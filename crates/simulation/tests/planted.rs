@@ -121,6 +121,7 @@ caught! {
     write_unfenced: WriteUnfenced within 1000 by "writer_only", "fenced";
     file_not_cut: FileNotCut within 1000 by "files_whole";
     snapshot_before_files: SnapshotBeforeFiles within 1000 by "files_whole";
+    picture_too_early: PictureTooEarly within 500 by "durability";
 }
 
 #[test]

@@ -58,3 +58,4 @@ mod snapshot;
 
 pub use decide::Rearm;
 pub use machine::{Counts, EndedNotice, Horizon, Machine, Output, QueuedNotice};
+pub use snapshot::Picture;

@@ -61,6 +61,9 @@ pub const REMEMBER_US: u64 = 600_000_000;
 pub const REMEMBER_US_MIN: u64 = 120_000_000;
 /// Ended leases and sessions that can still be told how they ended.
 pub const TOMBSTONES_MAX: usize = 1_000_000;
+/// Records, and empty slots between them, of which a picture is taken at once: a few milliseconds in which nothing else is
+/// decided. Ended leases are not counted.
+pub const PICTURE_RECORDS_MAX: usize = 16_384;
 /// Owners kept though nothing is theirs at the moment: about 100 bytes each.
 pub const OWNERS_UNUSED_MAX: usize = 4096;
 /// First inode number of the server's own fenced files.

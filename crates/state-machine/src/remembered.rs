@@ -1,8 +1,10 @@
 //! A queue of things remembered for a while: each gets a number when it is set aside, and the oldest are forgotten
 //! first, by number, so that a journal can say how far. Ages count from a recovery at the earliest. However many there are,
-//! they are never copied to make room for one more: that would be millions at once, and everybody would wait for it.
+//! they are never copied to make room for one more: that would be millions at once, and everybody would wait for it. Nor are
+//! they for a picture of them, which shares what does not change any more.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::limits::SLICE;
@@ -10,8 +12,10 @@ use crate::limits::SLICE;
 /// Things in the order in which they were set aside.
 #[derive(Debug)]
 pub(crate) struct Remembered<T> {
-    /// All full but the last.
-    pieces: VecDeque<Vec<T>>,
+    /// Full pieces: nothing changes in them any more.
+    full: VecDeque<Arc<Vec<T>>>,
+    /// The piece that is being filled.
+    last: Vec<T>,
     /// So many of the first piece are forgotten; fewer than it has.
     forgotten: usize,
     /// The number of the oldest.
@@ -34,7 +38,8 @@ const PIECE: usize = 4096;
 impl<T: Copy> Remembered<T> {
     pub(crate) fn new() -> Self {
         Remembered {
-            pieces: VecDeque::new(),
+            full: VecDeque::new(),
+            last: Vec::new(),
             forgotten: 0,
             first: 0,
             times: VecDeque::new(),
@@ -43,15 +48,12 @@ impl<T: Copy> Remembered<T> {
     }
 
     pub(crate) fn push(&mut self, thing: T, now_us: u64) {
-        match self.pieces.back_mut() {
-            Some(piece) if piece.len() < PIECE => piece.push(thing),
-            before => {
-                // Where one is full, the next will be.
-                let mut piece = Vec::with_capacity(if before.is_some() { PIECE } else { 1 });
-                piece.push(thing);
-                self.pieces.push_back(piece);
-            }
+        if self.last.len() == PIECE {
+            // Where one is full, the next will be.
+            let full = core::mem::replace(&mut self.last, Vec::with_capacity(PIECE));
+            self.full.push_back(Arc::new(full));
         }
+        self.last.push(thing);
         let end = self.end();
         match self.times.back_mut() {
             Some(time) if time.at_us == now_us => time.end = end,
@@ -60,8 +62,7 @@ impl<T: Copy> Remembered<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        let last = self.pieces.back().map_or(0, Vec::len);
-        self.pieces.len().saturating_sub(1) * PIECE + last - self.forgotten
+        self.full.len() * PIECE + self.last.len() - self.forgotten
     }
 
     /// The number that the next one gets.
@@ -75,7 +76,7 @@ impl<T: Copy> Remembered<T> {
 
     /// Begins to count at this number; only when nothing is remembered.
     pub(crate) fn start_at(&mut self, first: u64) {
-        assert!(self.pieces.is_empty(), "numbers are set before anything is remembered");
+        assert!(self.len() == 0, "numbers are set before anything is remembered");
         self.first = first;
     }
 
@@ -111,11 +112,13 @@ impl<T: Copy> Remembered<T> {
         if self.first >= before {
             return None;
         }
-        let piece = self.pieces.front()?;
+        let piece = self.full.front().map_or(&self.last, |piece| piece);
         let thing = *piece.get(self.forgotten)?;
         self.forgotten += 1;
         if self.forgotten == piece.len() {
-            self.pieces.pop_front();
+            if self.full.pop_front().is_none() {
+                self.last.clear();
+            }
             self.forgotten = 0;
         }
         self.first += 1;
@@ -126,12 +129,49 @@ impl<T: Copy> Remembered<T> {
     /// The one with this number, if it is not forgotten.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()? + self.forgotten;
-        self.pieces.get(at / PIECE)?.get(at % PIECE)
+        self.full.get(at / PIECE).map_or(&self.last, |piece| piece).get(at % PIECE)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.pieces.iter().flatten().skip(self.forgotten)
+        iter(self.full.iter(), &self.last, self.forgotten)
     }
+
+    /// All of them as they are now, without waiting for how many there are.
+    pub(crate) fn picture(&self) -> RememberedPicture<T> {
+        RememberedPicture {
+            full: self.full.iter().cloned().collect(),
+            last: self.last.clone(),
+            forgotten: self.forgotten,
+            first: self.first,
+        }
+    }
+}
+
+/// Things remembered, as they were at one moment.
+#[derive(Debug)]
+pub(crate) struct RememberedPicture<T> {
+    full: Vec<Arc<Vec<T>>>,
+    last: Vec<T>,
+    forgotten: usize,
+    pub(crate) first: u64,
+}
+
+impl<T> RememberedPicture<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.full.len() * PIECE + self.last.len() - self.forgotten
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        iter(self.full.iter(), &self.last, self.forgotten)
+    }
+}
+
+fn iter<'a, T: 'a>(
+    full: impl Iterator<Item = &'a Arc<Vec<T>>>,
+    last: &'a [T],
+    forgotten: usize,
+) -> impl Iterator<Item = &'a T> {
+    full.flat_map(|piece| piece.iter()).chain(last).skip(forgotten)
 }
 
 #[cfg(test)]
@@ -189,10 +229,25 @@ mod tests {
             }
             assert_eq!((kept.first(), kept.end(), kept.len() as u64), (oldest, next, next - oldest));
             assert!(kept.iter().copied().eq(oldest..next));
+            let picture = kept.picture();
+            assert_eq!((picture.first, picture.len()), (kept.first(), kept.len()));
+            assert!(picture.iter().eq(kept.iter()));
             assert!((oldest..next).all(|number| kept.get(number) == Some(&number)));
             assert_eq!((kept.get(oldest - 1), kept.get(next)), (None, None));
         }
         assert_eq!(kept.pop_before(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_picture_stays_as_it_was() {
+        let mut kept = Remembered::new();
+        (0..3 * PIECE + 5).for_each(|thing| kept.push(thing, 0));
+        while kept.pop_before(7).is_some() {}
+        let picture = kept.picture();
+        (0..2 * PIECE).for_each(|thing| kept.push(thing, 1));
+        while kept.pop_before(u64::MAX).is_some() {}
+        assert_eq!((picture.first, picture.len()), (7, 3 * PIECE - 2));
+        assert!(picture.iter().copied().eq(7..3 * PIECE + 5));
     }
 
     #[test]

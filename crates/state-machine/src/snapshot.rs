@@ -7,14 +7,15 @@ use hashbrown::HashSet;
 
 use crate::answer::Written;
 use crate::codec::*;
-use crate::event::Under;
+use crate::event::{Seq, Under};
 use crate::files::File;
 use crate::ids::{ClientKey, HashKey, RequestName};
 use crate::keyed::Keyed;
 use crate::lease::Lease;
-use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits, NUMBER_END};
+use crate::limits::{FILE_INODE_END, FILE_INODE_FIRST, Limits, NUMBER_END, PICTURE_RECORDS_MAX};
 use crate::machine::{Horizon, Machine};
 use crate::records::{EndedLease, EndedWhy, Presence, Session, Waiter};
+use crate::remembered::RememberedPicture;
 use crate::requests::{Client, Fate, Known};
 use crate::resource::{Kind, Resource};
 use crate::tombstones::Tombstone;
@@ -32,6 +33,35 @@ impl Machine {
 
     /// The same, but `hand_on` is given what there is so far again and again, and may take it out.
     pub fn write_snapshot_in_pieces(&self, out: &mut Vec<u8>, hand_on: &mut dyn FnMut(&mut Vec<u8>)) {
+        self.put_all_but_stones(out, hand_on);
+        let stones = &self.tombstones.set;
+        put_stones(out, stones.first(), stones.len(), stones.iter(), hand_on);
+    }
+
+    /// The journaled state as it is now, to be written out later and elsewhere. Taken at once if there is little to be taken:
+    /// the ended are many, but change no more, and are shared. None if that would keep others waiting.
+    pub fn picture(&self) -> Option<Picture> {
+        let records = self.leases.end() as usize
+            + self.sessions.end() as usize
+            + self.waiters.len()
+            + self.requests.len()
+            + self.requests.clients.len()
+            + self.requests.break_tokens()
+            + self.files.len();
+        if records > PICTURE_RECORDS_MAX {
+            return None;
+        }
+        let ended: usize = self.sessions.iter().map(|(_, session)| session.ended.len()).sum();
+        let open: usize = self.requests.clients.values().map(|client| client.open.len()).sum();
+        if records + ended + open > PICTURE_RECORDS_MAX {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        self.put_all_but_stones(&mut bytes, &mut |_| {});
+        Some(Picture { seq: self.seq, bytes, stones: self.tombstones.set.picture() })
+    }
+
+    fn put_all_but_stones(&self, out: &mut Vec<u8>, hand_on: &mut dyn FnMut(&mut Vec<u8>)) {
         out.push(VERSION);
         put_option(out, self.key, |out, key| put_pair(out, key.0));
         for number in [self.seq, self.next_ticket, self.last_token, self.largest_ttl_ms] {
@@ -81,14 +111,6 @@ impl Machine {
             if let Some(known) = self.requests.get(&RequestName::Chosen(*key)) {
                 put_known(out, known);
             }
-            hand_on(out);
-        }
-        put_number(out, self.tombstones.set.first());
-        put_number(out, self.tombstones.set.len() as u64);
-        for stone in self.tombstones.set.iter() {
-            put_pair(out, stone.secret.0);
-            put_payload(out, stone.check);
-            put_ending(out, stone.how);
             hand_on(out);
         }
     }
@@ -343,6 +365,46 @@ impl Machine {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The journaled state as it was after one event.
+#[derive(Debug)]
+pub struct Picture {
+    seq: Seq,
+    /// Everything but the stones.
+    bytes: Vec<u8>,
+    stones: RememberedPicture<Tombstone>,
+}
+
+impl Picture {
+    /// The last event that is in it.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// Writes what the state itself would have written, in pieces.
+    pub fn write_in_pieces(&self, out: &mut Vec<u8>, hand_on: &mut dyn FnMut(&mut Vec<u8>)) {
+        out.extend_from_slice(&self.bytes);
+        hand_on(out);
+        put_stones(out, self.stones.first, self.stones.len(), self.stones.iter(), hand_on);
+    }
+}
+
+fn put_stones<'a>(
+    out: &mut Vec<u8>,
+    first: u64,
+    len: usize,
+    stones: impl Iterator<Item = &'a Tombstone>,
+    hand_on: &mut dyn FnMut(&mut Vec<u8>),
+) {
+    put_number(out, first);
+    put_number(out, len as u64);
+    for stone in stones {
+        put_pair(out, stone.secret.0);
+        put_payload(out, stone.check);
+        put_ending(out, stone.how);
+        hand_on(out);
     }
 }
 

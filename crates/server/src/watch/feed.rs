@@ -165,6 +165,12 @@ impl Feed {
         hall.index.all().for_each(|seat| seat.close());
     }
 
+    /// What was known when this event was the newest; see [`History::up_to`]. It must have been laid down.
+    pub fn history_up_to(&self, seq: Seq) -> Option<History> {
+        self.pass_all_on();
+        self.lock().history.up_to(seq)
+    }
+
     /// How many watch now.
     pub fn watchers(&self) -> usize {
         self.watchers.load(Ordering::Relaxed)

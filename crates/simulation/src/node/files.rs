@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use leasehold_engine::{Engine, FileChange, FilesError, FilesRecovered, Replay, SyncedFold, recover_files};
 use leasehold_files::{DiskStore, FileStore};
-use leasehold_journal::{Call as DiskCall, Chore, ChoreDone, Disk, DiskFile, Fault};
+use leasehold_journal::{Call as DiskCall, Chore, ChoreDone, Disk, DiskFile, Fault, Fold};
 use leasehold_state_machine::answer::{Answer, FileView, Refusal};
 use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::Seq;
@@ -75,9 +75,9 @@ impl Files {
     }
 
     /// Runs a chore. Every durable change is in its file, and on the disk, before a snapshot is written.
-    pub(super) fn run_chore(&mut self, chore: Chore, replay: Replay, engine: &mut Engine) -> ChoreDone {
+    pub(super) fn run_chore(&mut self, chore: Chore, fold: impl Fold, engine: &mut Engine) -> ChoreDone {
         let Files { store, unapplied } = self;
-        chore.run(&mut SyncedFold::new(replay, || {
+        chore.run(&mut SyncedFold::new(fold, || {
             while !unapplied.is_empty() {
                 let (seq, change) = unapplied.remove(0);
                 change.apply(store)?;

@@ -33,6 +33,9 @@ use crate::world::{Happening, World};
 
 /// The wall clock at the beginning of a run: some day in 2026.
 const WALL_MS: u64 = 1_790_000_000_000;
+/// In so many of a thousand runs snapshots are written from the state itself where that can be had; in the others, and where it
+/// cannot, they are added up.
+const PICTURES_PER_MILLE: u64 = 500;
 const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
 
 /// How a process ends.
@@ -98,6 +101,8 @@ pub struct Node {
     requests: u64,
     /// Chance for damage, which is nobody else's.
     damage_random: Random,
+    /// The same for pictures of the state, if they are taken in this run.
+    picture_random: Option<Random>,
 }
 
 struct Process {
@@ -193,6 +198,8 @@ impl Node {
             inspected: 0,
             requests: 0,
             damage_random: Random::new(world.file_random.clone().number()),
+            picture_random: Some(Random::new(!world.file_random.clone().number()))
+                .filter(|random| random.clone().chance(PICTURES_PER_MILLE)),
         }
     }
 

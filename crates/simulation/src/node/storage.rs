@@ -1,7 +1,7 @@
 //! The journal as the server's storage threads use it: one batch at a time, chores beside it, and the end of the process
 //! at the first error.
 
-use leasehold_engine::Replay;
+use leasehold_engine::{Pictured, Replay};
 use leasehold_journal::{Call as DiskCall, Chore, ChoreDone, ChoreKind, Fault, Fold, Journal};
 use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::codec::read_batch;
@@ -111,24 +111,66 @@ impl Node {
         let Some(process) = &mut self.process else { return };
         process.engine.durable(last_seq, world.now_us - begun_us);
         self.changes_are_durable(world, appending.batch.changes);
+        if !self.take_picture(world) {
+            return;
+        }
         let Some(process) = &mut self.process else { return };
         for chore in process.journal.chores() {
             let after_us = world.random.between(10, 3_000_000);
-            world.after(after_us, Happening::ChoreRuns { life, chore: Box::new(chore) });
+            world.after(after_us, Happening::ChoreRuns { life, chore: Box::new(chore), picture: None });
         }
         // The engine hears of it with its next turn.
         let soon_us = world.random.between(1, 200);
         self.turn_at(world, world.now_us + soon_us);
     }
 
+    /// Gives the journal a picture of the state if it wants one and there is one. Whether the process lives on.
+    fn take_picture(&mut self, world: &mut World) -> bool {
+        let life = self.life;
+        let Some(process) = &mut self.process else { return false };
+        let Some(random) = self.picture_random.as_mut().filter(|_| process.journal.wants_cut()) else {
+            return true;
+        };
+        let Some(picture) = process.engine.picture() else { return true };
+        if picture.seq() != self.truth.machine().seq() {
+            let sentence = "a picture of the state holds what is not durable".to_owned();
+            world.check(Err(Violation::new("durability", sentence)));
+            return false;
+        }
+        let mut pictured = picture.with(self.truth.history().clone());
+        let (mut written, mut added_up) = (Vec::new(), Vec::new());
+        let both = pictured.write_snapshot(&mut written).and(self.truth.write_snapshot(&mut added_up));
+        if both.is_err() || written != added_up {
+            let sentence = "a picture of the state is not what the journal adds up to".to_owned();
+            world.check(Err(Violation::new("determinism", sentence)));
+            return false;
+        }
+        match process.journal.cut() {
+            Ok(Some(chore)) => {
+                world.count(FaultKind::Picture);
+                let after_us = random.between(10, 3_000_000);
+                let picture = Some(Box::new(pictured));
+                world.after(after_us, Happening::ChoreRuns { life, chore: Box::new(chore), picture });
+                true
+            }
+            Ok(None) => true,
+            Err(error) => {
+                world.tell("server", || format!("exits: {error}"));
+                self.die(world, Death::Process);
+                false
+            }
+        }
+    }
+
     /// A background chore runs.
-    pub fn run_chore(&mut self, world: &mut World, life: u64, chore: Chore) {
+    pub fn run_chore(&mut self, world: &mut World, life: u64, chore: Chore, picture: Option<Box<Pictured>>) {
         if life != self.life {
             return;
         }
         let Some(process) = &mut self.process else { return };
         if process.stopped_until_us > world.now_us {
-            world.at(process.stopped_until_us, Happening::ChoreRuns { life, chore: Box::new(chore) });
+            let again = Happening::ChoreRuns { life, chore: Box::new(chore), picture };
+            world.at(process.stopped_until_us, again);
             return;
         }
         let death = if world.random.chance(500) { Death::Power } else { Death::Process };
@@ -148,8 +190,10 @@ impl Node {
             }
         }
         let is_snapshot = chore.kind() == ChoreKind::Snapshot;
-        let replay = Replay::new(self.plan.limits);
-        let done = process.files.run_chore(chore, replay, &mut process.engine);
+        let done = match picture {
+            Some(pictured) => process.files.run_chore(chore, *pictured, &mut process.engine),
+            None => process.files.run_chore(chore, Replay::new(self.plan.limits), &mut process.engine),
+        };
         let died = process.disk.is_dead() || self.disk.counts().faults > faults;
         process.disk.die_after(u64::MAX);
         self.disk.disarm();

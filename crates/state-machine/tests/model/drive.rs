@@ -451,6 +451,12 @@ impl Pair {
     fn restart(&mut self, same_boot: bool, away_us: u64, from_snapshot: bool) -> Result<(), String> {
         let mut live = Vec::new();
         self.machine.write_snapshot(&mut live);
+        let mut pictured = Vec::new();
+        let picture = self.machine.picture().ok_or("there is no picture of a small state")?;
+        picture.write_in_pieces(&mut pictured, &mut |_| {});
+        if live != pictured {
+            return Err("a picture of the state is written otherwise than the state".into());
+        }
         let mut again = Machine::new(self.limits);
         for (wall_ms, event) in &self.journal {
             again.apply(*wall_ms, event);
