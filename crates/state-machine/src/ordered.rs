@@ -166,9 +166,16 @@ impl<C: Copy> Ordered<C> {
         }
         let key = key(text, piece.alike);
         let first = piece.entries.partition_point(|entry| entry.key < key);
-        let equal = piece.entries[first..].partition_point(|entry| entry.key == key);
-        let found =
-            piece.entries[first..first + equal].binary_search_by(|entry| text_of(entry.code).cmp(text));
+        let rest = &piece.entries[first..];
+        // Nearly always there is one or none.
+        let equal = match rest {
+            [one, two, ..] if one.key == key && two.key == key => {
+                rest.partition_point(|entry| entry.key == key)
+            }
+            [one, ..] => usize::from(one.key == key),
+            [] => 0,
+        };
+        let found = rest[..equal].binary_search_by(|entry| text_of(entry.code).cmp(text));
         found.map(|place| (number, first + place)).map_err(|place| (number, first + place))
     }
 }
