@@ -27,6 +27,7 @@ use crate::limits::{
     STAND_IN_LOOK_EVERY_MS,
 };
 use crate::notice::Notice;
+use crate::pace::Pace;
 use crate::picture::Picture;
 use crate::secrets::Secrets;
 use crate::storage::{HistoryUpTo, RoomNews, Storage, StorageParts, Word};
@@ -112,7 +113,15 @@ pub fn start(
     // there is no time.
     let may_look_out =
         !cfg!(feature = "shuttle") && available_parallelism().is_ok_and(|cores| cores.get() > 1);
-    let driver = Driver { common, storage, stand_in, commit_us: 0, may_look_out, waited_us: u64::MAX };
+    let driver = Driver {
+        common,
+        storage,
+        stand_in,
+        commit_us: 0,
+        pace: Pace::default(),
+        may_look_out,
+        waited_us: u64::MAX,
+    };
     thread::Builder::new().name("journal".into()).spawn(move || driver.run())?;
     Ok(Handle { shared })
 }
@@ -244,6 +253,8 @@ struct Driver {
     stand_in: JoinHandle<()>,
     /// How long the last commit took.
     commit_us: u64,
+    /// How long commits take on this disk at the moment.
+    pace: Pace,
     /// Whether it may keep a processor busy for a moment.
     may_look_out: bool,
     /// How long nothing came the last time that nothing was to be done.
@@ -311,6 +322,7 @@ impl Driver {
                     });
                     let room;
                     (room, self.commit_us) = looked?;
+                    self.pace.took(self.commit_us);
                     self.tell_of_room(room);
                     durable = Some(last_seq);
                 }
@@ -342,7 +354,7 @@ impl Driver {
     /// Does what may take long, while the stand-in looks after the engine.
     fn away<T>(&mut self, what: impl FnOnce(&mut Storage) -> T) -> T {
         // Where orders are chosen there is no time, and whoever is needed is woken.
-        let at_once = cfg!(feature = "shuttle") || self.commit_us >= STAND_IN_AT_ONCE_US;
+        let at_once = cfg!(feature = "shuttle") || self.pace.us() >= STAND_IN_AT_ONCE_US;
         self.common.shared.inbox.leave(at_once);
         let done = what(&mut self.storage);
         self.common.shared.inbox.back();

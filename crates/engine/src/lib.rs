@@ -39,6 +39,7 @@ mod engine;
 mod admission;
 mod bustle;
 mod inbox;
+mod pace;
 mod secrets;
 
 mod handle;

@@ -69,8 +69,8 @@ pub const APPLIERS: usize = 4;
 /// Changes that such a thread makes before it says so, if there are so many.
 pub const APPLIED_AT_ONCE: usize = 64;
 
-/// After a commit that took this long, what arrives during the next is decided meanwhile; after a shorter one it waits for
-/// the end of the next, because waking a thread would cost more than it gains.
+/// Where commits take this long, what arrives during one is decided meanwhile; where they are shorter it waits for
+/// the end of it, because waking a thread would cost more than it gains.
 pub const STAND_IN_AT_ONCE_US: u64 = 500;
 /// How often it is looked whether a commit takes longer than those before: so late at most, twice, are renewals answered
 /// when a disk begins to be slow. While nothing is written nobody looks.
