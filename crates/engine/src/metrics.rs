@@ -140,9 +140,14 @@ impl Histogram {
 
     /// Counts one value, in the unit of measurement.
     pub fn observe(&self, value: u64) {
+        self.observe_times(value, 1);
+    }
+
+    /// Counts a value that was there so many times.
+    pub fn observe_times(&self, value: u64, times: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.buckets[bucket].fetch_add(1, Relaxed);
-        self.sum.fetch_add(value, Relaxed);
+        self.buckets[bucket].fetch_add(times, Relaxed);
+        self.sum.fetch_add(value.saturating_mul(times), Relaxed);
     }
 
     /// What it holds now.
@@ -169,9 +174,10 @@ mod tests {
         for value in [1, 1000, 1001, 5000] {
             histogram.observe(value);
         }
+        histogram.observe_times(1500, 2);
         let reading = histogram.read();
-        assert_eq!(reading.buckets, [(1.0, 2), (2.0, 3)]);
-        assert_eq!((reading.count, reading.sum), (4, 7.002));
+        assert_eq!(reading.buckets, [(1.0, 2), (2.0, 5)]);
+        assert_eq!((reading.count, reading.sum), (6, 10.002));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod reflection;
 pub mod watch;
 
 pub mod asked;
+pub mod endings;
 pub mod mark;
 pub mod operations;
 pub mod told;

@@ -22,6 +22,7 @@ use prost::Message;
 use tokio::sync::watch;
 
 use super::asked::{Asked, AskedGroup, AskedOperation};
+use super::endings::{Ending, Endings};
 use super::frame::{self, GrpcReply, Inbound};
 use super::mark::Mark;
 use super::told::ToldGroup;
@@ -75,6 +76,7 @@ where
         sessions: HashSet::new(),
         heard: Vec::new(),
         outcomes: ToldGroup::default(),
+        endings: Endings::default(),
     };
     Ok(stream::unfold(Some(conversation), |state| async {
         let mut conversation = state?;
@@ -105,6 +107,8 @@ struct Conversation<G> {
     /// Kept, so that it need not be allocated for each group.
     heard: Vec<Heard<Noted>>,
     outcomes: ToldGroup,
+    /// What ended in this group, and is not counted yet.
+    endings: Endings,
 }
 
 /// What is noted of an operation without an outcome.
@@ -191,6 +195,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
         for operation in operations {
             self.begin(operation, &client, since);
         }
+        self.endings.tally(self.door.metrics(), since);
         self.engine.send();
         Ok(())
     }
@@ -238,7 +243,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
         };
         match asked {
             Ok(()) => *self.counts.of(call) += 1,
-            Err(refusal) => self.end(number, note, Err(refusal), since),
+            Err(refusal) => self.end(number, note, Err(refusal)),
         }
     }
 
@@ -290,12 +295,11 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     /// Turns everything heard into outcomes and notices.
     fn tell_heard(&mut self) {
         let mut heard = std::mem::take(&mut self.heard);
-        let now = Instant::now();
         for heard in heard.drain(..) {
             match heard {
                 Heard::Outcome { number, note, outcome } => {
                     *self.counts.of(note.call) -= 1;
-                    self.end(number, note, outcome, now);
+                    self.end(number, note, outcome);
                 }
                 Heard::Queued { number, position } => {
                     self.told(number, Told::Queued(v1::Queued { position }));
@@ -307,12 +311,13 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
             }
         }
         self.heard = heard;
+        self.endings.tally(self.door.metrics(), Instant::now());
     }
 
-    /// An operation is over since this moment.
-    fn end(&mut self, number: u64, operation: Noted, outcome: Outcome, now: Instant) {
-        let took = now.saturating_duration_since(operation.since);
-        self.door.metrics().called(operation.call, operation.waits, took, Ended::of(&outcome));
+    /// An operation is over.
+    fn end(&mut self, number: u64, operation: Noted, outcome: Outcome) {
+        let Noted { call, waits, since, .. } = operation;
+        self.endings.add(Ending { call, waits, since, ended: Ended::of(&outcome) });
         match (&outcome, operation.session) {
             (Ok(Answer::Session(view)), _) => self.listen_to(view.session),
             (Ok(Answer::Closed), Some(session))

@@ -79,9 +79,14 @@ impl Default for Tallies {
 impl Tallies {
     /// A call has ended. `waits` says whether it was ready to stand in line.
     pub fn called(&self, call: Call, waits: bool, took: Duration, ended: Ended) {
-        self.ended[call as usize][ended as usize].fetch_add(1, Ordering::Relaxed);
+        self.called_times(call, waits, took, ended, 1);
+    }
+
+    /// So many calls have ended alike.
+    pub fn called_times(&self, call: Call, waits: bool, took: Duration, ended: Ended, times: u64) {
+        self.ended[call as usize][ended as usize].fetch_add(times, Ordering::Relaxed);
         let histogram = if waits { &self.waited } else { &self.latency[call as usize] };
-        histogram.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        histogram.observe_times(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), times);
     }
 
     /// How many calls have ended this way.
