@@ -43,12 +43,12 @@ impl Client {
         }
         if waits {
             let answered = Box::pin(self.wait_for(request, until_us)).await?;
-            return granted(answered, v1::Lease::default());
+            return granted(answered, String::new(), String::new());
         }
         let asked = Asked::acquire(&request);
         let v1::AcquireRequest { lock, owner_id, .. } = request;
         let answered = self.operations().ask(asked).await?;
-        granted(answered, v1::Lease { lock, owner_id, ..v1::Lease::default() })
+        granted(answered, lock, owner_id)
     }
 
     /// Stands in line; tries again for as long as there is time while there is none to stand in.
@@ -79,7 +79,7 @@ impl Client {
             ttl_ms: ttl.map(ms),
             metadata: metadata.map(|entries| v1::Metadata { entries }),
         };
-        granted(self.operations().ask(What::Renew(request)).await?, v1::Lease::default())
+        granted(self.operations().ask(What::Renew(request)).await?, String::new(), String::new())
     }
 
     /// Gives a lease back. Doing it again does no harm.
@@ -314,10 +314,10 @@ pub(crate) fn token(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What was granted, which is likely to be like this; see [`outcome::lease`].
-fn granted(answered: Answered, like: v1::Lease) -> Result<Grant, Error> {
+/// What was granted, most likely this lock to this owner; see [`outcome::grant`].
+fn granted(answered: Answered, lock: String, owner: String) -> Result<Grant, Error> {
     match answered.told {
-        Told::Lease(told) => Grant::told(outcome::lease(&told, like)?, answered.sent_us),
+        Told::Lease(told) => outcome::grant(&told, lock, owner, answered.sent_us),
         other => Err(odd(&other)),
     }
 }

@@ -115,9 +115,6 @@ impl GroupWriter {
     }
 }
 
-/// What an outcome takes in a group, between that of a lease and that of a release.
-const OUTCOME_BYTES: usize = 64;
-
 /// Groups go out as they are; what comes back is read.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct GroupCodec;
@@ -154,9 +151,7 @@ impl Decoder for GroupCodec {
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<OutcomeGroup>, Status> {
         // A message lies there in one piece; reading plain bytes is much cheaper than taking them from a buffer one by one.
         let bytes = from.copy_to_bytes(from.remaining());
-        let mut told = OutcomeGroup { outcomes: Vec::with_capacity(bytes.len() / OUTCOME_BYTES) };
-        told.merge(&*bytes).map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Some(told))
+        OutcomeGroup::read(&bytes).map(Some).map_err(|error| Status::internal(error.to_string()))
     }
 }
 

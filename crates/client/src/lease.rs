@@ -201,7 +201,7 @@ impl Lease {
         match answered {
             Ok(answered) => {
                 if let Told::Lease(lease) = answered.told {
-                    let lease = outcome::lease(&lease, v1::Lease::default())?;
+                    let lease = outcome::lease(&lease)?;
                     hold.confirm(Promise::from(&lease), answered.sent_us);
                 }
                 hold.look().map(drop).map_err(Error::Ended)

@@ -16,6 +16,7 @@ mod error;
 mod random;
 mod retry;
 
+mod fields;
 mod group;
 mod outcome;
 mod wire;

@@ -74,7 +74,7 @@ impl Wish<'_> {
         let Told::Lease(told) = answered.told else {
             return Err(Error::Unexpected { detail: "no lease came of an acquire".into() });
         };
-        let told = outcome::lease(&told, v1::Lease::default())?;
+        let told = outcome::lease(&told)?;
         let term = self.begin(client, session, told, answered.sent_us)?;
         term.hold.settled().await.map_err(Error::Ended)?;
         Ok(term)

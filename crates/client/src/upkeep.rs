@@ -53,7 +53,7 @@ pub(crate) async fn keep(hold: Arc<Hold>) {
 fn take_in(hold: &Hold, answer: Result<Answered, Error>) -> bool {
     match answer {
         Ok(Answered { told: Told::Lease(lease), sent_us }) => {
-            let Ok(lease) = outcome::lease(&lease, v1::Lease::default()) else { return false };
+            let Ok(lease) = outcome::lease(&lease) else { return false };
             hold.confirm(Promise::from(&lease), sent_us);
             true
         }

@@ -30,7 +30,7 @@ impl Mode {
         }
     }
 
-    fn told(number: i32) -> Result<Mode, Error> {
+    pub(crate) fn told(number: i32) -> Result<Mode, Error> {
         match v1::Mode::try_from(number) {
             Ok(v1::Mode::Exclusive | v1::Mode::Unspecified) => Ok(Mode::Exclusive),
             Ok(v1::Mode::Shared) => Ok(Mode::Shared),

@@ -37,7 +37,7 @@ impl Begins {
     pub fn undo(self, told: Told) -> Option<What> {
         match (self, told) {
             (Begins::Lease, Told::Lease(lease)) => {
-                let lease = outcome::lease(&lease, v1::Lease::default()).ok()?;
+                let lease = outcome::lease(&lease).ok()?;
                 Some(What::Release(v1::ReleaseRequest {
                     lock: lease.lock,
                     owner_id: lease.owner_id,

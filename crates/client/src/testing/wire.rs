@@ -226,9 +226,7 @@ mod tests {
 
         async fn lease(&mut self, expected: u64) -> v1::Lease {
             match self.hear().await {
-                (number, Told::Lease(told)) if number == expected => {
-                    outcome::lease(&told, v1::Lease::default()).unwrap()
-                }
+                (number, Told::Lease(told)) if number == expected => outcome::lease(&told).unwrap(),
                 other => panic!("not the lease {expected}: {other:?}"),
             }
         }

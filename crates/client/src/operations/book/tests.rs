@@ -1,5 +1,7 @@
 //! The book by itself: a clock that is a number, and a server that is a few lines.
 
+use prost::bytes::Bytes;
+
 use super::*;
 
 const SECOND_US: u64 = 1_000_000;
@@ -24,7 +26,7 @@ fn refusal(code: &str, after_ms: u64) -> Told {
 }
 
 fn lease() -> Told {
-    Told::Lease(Vec::new())
+    Told::Lease(Bytes::new())
 }
 
 fn broken() -> Failed {

@@ -1,0 +1,127 @@
+//! The fields of a message where they lie in bytes, in order and each at most once: as servers write the few messages that are
+//! read all the time. Whatever lies otherwise is nothing for this, and is left to the generated messages, so that everything
+//! is read, and refused, as they read it.
+
+use prost::encoding::{WireType, decode_varint};
+
+/// Numbers of so many bytes at most are short.
+const SHORT_MAX: usize = 9;
+
+/// What is left of a message. Of every answer in here, none at all means that it is not as usual.
+pub(crate) struct Fields<'m> {
+    rest: &'m [u8],
+}
+
+impl<'m> Fields<'m> {
+    /// All of a message.
+    pub fn new(message: &'m [u8]) -> Fields<'m> {
+        Fields { rest: message }
+    }
+
+    /// Whether all of it was read. Else there is more in it than was asked for, or in another order.
+    pub fn are_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The number in this field, which is one below 16; 0 if it is not the next one.
+    #[inline(always)]
+    pub fn number(&mut self, field: u8) -> Option<u64> {
+        match self.is_next(field << 3 | WireType::Varint as u8) {
+            true => self.varint(),
+            false => Some(0),
+        }
+    }
+
+    /// The bytes in this field; none inside if it is not the next one.
+    #[inline(always)]
+    pub fn bytes(&mut self, field: u8) -> Option<Option<&'m [u8]>> {
+        if !self.is_next(field << 3 | WireType::LengthDelimited as u8) {
+            return Some(None);
+        }
+        let length = usize::try_from(self.varint()?).ok()?;
+        let (bytes, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(Some(bytes))
+    }
+
+    #[inline(always)]
+    fn is_next(&mut self, key: u8) -> bool {
+        match self.rest {
+            [first, rest @ ..] if *first == key => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    fn varint(&mut self) -> Option<u64> {
+        match self.rest {
+            [only, rest @ ..] if *only < 0x80 => {
+                self.rest = rest;
+                Some(u64::from(*only))
+            }
+            _ => self.longer_varint(),
+        }
+    }
+
+    #[inline(never)]
+    fn longer_varint(&mut self) -> Option<u64> {
+        let (mut number, mut shift) = (0, 0);
+        let mut rest = self.rest.iter();
+        for byte in rest.by_ref().take(SHORT_MAX) {
+            number |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                self.rest = rest.as_slice();
+                return Some(number);
+            }
+            shift += 7;
+        }
+        decode_varint(&mut self.rest).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::encoding::{encode_varint, uint64};
+
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length() {
+        for bits in 0..64 {
+            for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                let mut message = Vec::new();
+                uint64::encode(1, &number, &mut message);
+                let mut fields = Fields::new(&message);
+                assert_eq!((fields.number(1), fields.are_over()), (Some(number), true));
+                let cut_off = &message[..message.len() - 1];
+                assert_eq!(Fields::new(cut_off).number(1), None);
+            }
+        }
+        assert_eq!(Fields::new(&[8, 0x80, 0x80, 0]).number(1), Some(0), "as long as it likes");
+        assert_eq!(Fields::new(&[[8].as_slice(), &[0xff; 10]].concat()).number(1), None, "too long");
+    }
+
+    #[test]
+    fn what_is_not_the_next_is_left() {
+        let message = [2 << 3 | 2, 1, b'a', 3 << 3, 7];
+        let mut fields = Fields::new(&message);
+        assert_eq!((fields.number(1), fields.bytes(1), fields.number(2)), (Some(0), Some(None), Some(0)));
+        assert_eq!(fields.bytes(2), Some(Some(b"a".as_slice())));
+        assert_eq!(fields.bytes(2), Some(None), "it comes once");
+        assert!(!fields.are_over());
+        assert_eq!((fields.number(3), fields.are_over()), (Some(7), true));
+        assert_eq!((fields.number(3), fields.bytes(3)), (Some(0), Some(None)));
+    }
+
+    #[test]
+    fn bytes_that_are_cut_off_are_none() {
+        let mut endless = vec![1 << 3 | 2];
+        encode_varint(u64::MAX, &mut endless);
+        for message in [[1 << 3 | 2].as_slice(), &[1 << 3 | 2, 2, b'a'], &endless] {
+            assert_eq!(Fields::new(message).bytes(1), None, "{message:?}");
+        }
+    }
+}
