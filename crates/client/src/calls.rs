@@ -7,11 +7,13 @@ use std::time::Duration;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 
+use crate::acquiring::Acquiring;
 use crate::client::Client;
 use crate::error::{Error, Unavailable};
-use crate::operations::{Answered, Asked};
+use crate::operations::Answered;
 use crate::outcome::{self, Told};
 use crate::refusal;
+use crate::releasing::Releasing;
 use crate::view::{
     Ask, BreakAsk, Broke, Cancelled, Claim, Grant, ListFilter, Metadata, Page, SessionRow, Snapshot, ms, us,
 };
@@ -19,11 +21,14 @@ use crate::wire::{Call, CallAnswer, Failed, Trouble};
 
 impl Client {
     /// Acquires a lease. Nobody renews it but its caller; [`Grant::stop_after`] says when to stop believing in it.
-    pub async fn acquire(&self, ask: Ask) -> Result<Grant, Error> {
+    pub fn acquire(&self, ask: Ask) -> impl Future<Output = Result<Grant, Error>> + Send {
+        Acquiring::new(self, ask)
+    }
+
+    /// An acquire that waits, or is made under an id that the caller has chosen.
+    pub(crate) async fn acquire_with_care(&self, ask: Ask) -> Result<Grant, Error> {
         let until_us = match ask.wait {
             Duration::MAX => None,
-            // It is asked once, and nothing depends on the time.
-            Duration::ZERO if ask.request_id.is_none() => None,
             wait => Some(self.clock().now_us().saturating_add(us(wait))),
         };
         let waits = !ask.wait.is_zero();
@@ -37,18 +42,10 @@ impl Client {
             request_id: ask.request_id,
             metadata: ask.metadata,
         };
-        // Boxed, so that all the others are not as large as these.
         if request.request_id.is_some() {
-            return Box::pin(self.acquire_under_id(request, waits, until_us)).await;
+            return self.acquire_under_id(request, waits, until_us).await;
         }
-        if waits {
-            let answered = Box::pin(self.wait_for(request, until_us)).await?;
-            return granted(answered, String::new(), String::new());
-        }
-        let asked = Asked::acquire(&request);
-        let v1::AcquireRequest { lock, owner_id, .. } = request;
-        let answered = self.operations().ask(asked).await?;
-        granted(answered, lock, owner_id)
+        granted(self.wait_for(request, until_us).await?, String::new(), String::new())
     }
 
     /// Stands in line; tries again for as long as there is time while there is none to stand in.
@@ -83,11 +80,8 @@ impl Client {
     }
 
     /// Gives a lease back. Doing it again does no harm.
-    pub async fn release(&self, claim: &Claim) -> Result<(), Error> {
-        match self.operations().ask(Asked::release(claim)).await?.told {
-            Told::Released(_) => Ok(()),
-            other => Err(odd(&other)),
-        }
+    pub fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), Error>> + Send {
+        Releasing::new(self, claim)
     }
 
     /// Takes back an acquire that was made under a chosen request id, wherever it has got to.
@@ -315,7 +309,7 @@ pub(crate) fn token(number: u64) -> i64 {
 }
 
 /// What was granted, most likely this lock to this owner; see [`outcome::grant`].
-fn granted(answered: Answered, lock: String, owner: String) -> Result<Grant, Error> {
+pub(crate) fn granted(answered: Answered, lock: String, owner: String) -> Result<Grant, Error> {
     match answered.told {
         Told::Lease(told) => outcome::grant(&told, lock, owner, answered.sent_us),
         other => Err(odd(&other)),

@@ -1,15 +1,14 @@
 //! A group of operations as it goes over the wire, put together of operations that were encoded when they were asked: a
 //! repetition costs a copy, and nothing is encoded twice. Knows how a group lies in bytes, not what it asks.
 
-use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes, BytesMut};
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, uint64};
+use prost::encoding::{WireType, btree_map, encoded_len_varint, string, uint64};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use crate::outcome::OutcomeGroup;
+use crate::view::Metadata;
 
 /// The fields of the messages `OperationGroup` and `Operation`.
 const OPERATIONS: u32 = 1;
@@ -19,8 +18,8 @@ const NUMBER: u32 = 1;
 const ACQUIRE: u32 = 3;
 const RELEASE: u32 = 5;
 
-/// The most that stands before what an operation asks: two keys, its length and its number.
-const HEAD_BYTES_MAX: usize = 2 + 2 * 10;
+/// A field of the message `AcquireRequest`.
+const METADATA: u32 = 8;
 
 /// An encoded `OperationGroup`.
 #[derive(Clone, Debug)]
@@ -33,85 +32,169 @@ impl Group {
 
     /// The message.
     #[cfg(any(test, feature = "testing"))]
-    pub fn read(&self) -> v1::OperationGroup {
-        let group = v1::OperationGroup::decode(self.bytes());
+    pub fn read(&self) -> leasehold_protocol::v1::OperationGroup {
+        let group = <leasehold_protocol::v1::OperationGroup as prost::Message>::decode(self.bytes());
         assert!(group.is_ok(), "a group is written as it is read: {group:?}");
         group.unwrap_or_default()
     }
 }
 
 /// What an operation asks, as it lies in a group beside its number.
-pub(crate) fn encoded(what: &What) -> Box<[u8]> {
+pub(crate) fn encoded(what: &What) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(what.encoded_len());
     what.encode(&mut bytes);
-    bytes.into_boxed_slice()
+    bytes
 }
 
-/// What asks for a lease, encoded like the others without being made into one of them.
-pub(crate) fn encoded_acquire(request: &v1::AcquireRequest) -> Box<[u8]> {
-    let length = request.encoded_len();
-    let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
-    encode_key(ACQUIRE, WireType::LengthDelimited, &mut bytes);
-    encode_varint(length as u64, &mut bytes);
-    request.encode_raw(&mut bytes);
-    bytes.into_boxed_slice()
+/// What asks for a lease, without a wait and without an id of its own: encoded like the others without being made first.
+pub(crate) struct Acquire<'a> {
+    pub lock: &'a str,
+    pub owner_id: &'a str,
+    pub ttl_ms: Option<u64>,
+    pub mode: i32,
+    pub session_id: Option<&'a str>,
+    pub metadata: &'a Metadata,
+}
+
+impl Acquire<'_> {
+    pub fn encoded(&self) -> Vec<u8> {
+        let length = text_len(self.lock)
+            + text_len(self.owner_id)
+            + self.ttl_ms.map_or(0, |ttl_ms| 1 + encoded_len_varint(ttl_ms))
+            + number_len(self.mode())
+            + self.session_id.map_or(0, bytes_len)
+            + self.metadata_len();
+        let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
+        put_key(&mut bytes, ACQUIRE, WireType::LengthDelimited);
+        put_varint(&mut bytes, length as u64);
+        put_text(&mut bytes, 1, self.lock);
+        put_text(&mut bytes, 2, self.owner_id);
+        if let Some(ttl_ms) = self.ttl_ms {
+            put_key(&mut bytes, 3, WireType::Varint);
+            put_varint(&mut bytes, ttl_ms);
+        }
+        put_number(&mut bytes, 4, self.mode());
+        if let Some(session_id) = self.session_id {
+            put_bytes(&mut bytes, 6, session_id.as_bytes());
+        }
+        if !self.metadata.is_empty() {
+            btree_map::encode(
+                string::encode,
+                string::encoded_len,
+                string::encode,
+                string::encoded_len,
+                METADATA,
+                self.metadata,
+                &mut bytes,
+            );
+        }
+        bytes
+    }
+
+    fn mode(&self) -> u64 {
+        i64::from(self.mode).cast_unsigned()
+    }
+
+    fn metadata_len(&self) -> usize {
+        match self.metadata.is_empty() {
+            true => 0,
+            false => {
+                btree_map::encoded_len(string::encoded_len, string::encoded_len, METADATA, self.metadata)
+            }
+        }
+    }
 }
 
 /// What gives a lease back, encoded like the others without being made first: whoever lets go of many keeps what shows that
 /// they are its own.
-pub(crate) fn encoded_release(lock: &str, owner_id: &str, lease_id: &str, fencing_token: i64) -> Box<[u8]> {
-    let texts = [(1, lock), (2, owner_id), (3, lease_id)].into_iter().filter(|(_, text)| !text.is_empty());
-    let text_len = |text: &str| 1 + encoded_len_varint(text.len() as u64) + text.len();
-    let token_len = if fencing_token == 0 { 0 } else { int64::encoded_len(4, &fencing_token) };
-    let length = texts.clone().map(|(_, text)| text_len(text)).sum::<usize>() + token_len;
+pub(crate) fn encoded_release(lock: &str, owner_id: &str, lease_id: &str, fencing_token: i64) -> Vec<u8> {
+    let token = fencing_token.cast_unsigned();
+    let length = text_len(lock) + text_len(owner_id) + text_len(lease_id) + number_len(token);
     let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
-    encode_key(RELEASE, WireType::LengthDelimited, &mut bytes);
-    encode_varint(length as u64, &mut bytes);
-    for (field, text) in texts {
-        encode_key(field, WireType::LengthDelimited, &mut bytes);
-        encode_varint(text.len() as u64, &mut bytes);
-        bytes.put_slice(text.as_bytes());
+    put_key(&mut bytes, RELEASE, WireType::LengthDelimited);
+    put_varint(&mut bytes, length as u64);
+    put_text(&mut bytes, 1, lock);
+    put_text(&mut bytes, 2, owner_id);
+    put_text(&mut bytes, 3, lease_id);
+    put_number(&mut bytes, 4, token);
+    bytes
+}
+
+fn bytes_len(text: &str) -> usize {
+    1 + encoded_len_varint(text.len() as u64) + text.len()
+}
+
+/// A text; an empty one is left out.
+fn text_len(text: &str) -> usize {
+    if text.is_empty() { 0 } else { bytes_len(text) }
+}
+
+/// A number; 0 is left out.
+fn number_len(number: u64) -> usize {
+    if number == 0 { 0 } else { 1 + encoded_len_varint(number) }
+}
+
+fn put_text(into: &mut Vec<u8>, field: u32, text: &str) {
+    if !text.is_empty() {
+        put_bytes(into, field, text.as_bytes());
     }
-    if fencing_token != 0 {
-        int64::encode(4, &fencing_token, &mut bytes);
+}
+
+fn put_number(into: &mut Vec<u8>, field: u32, number: u64) {
+    if number != 0 {
+        put_key(into, field, WireType::Varint);
+        put_varint(into, number);
     }
-    bytes.into_boxed_slice()
+}
+
+fn put_bytes(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    put_key(into, field, WireType::LengthDelimited);
+    put_varint(into, bytes.len() as u64);
+    into.extend_from_slice(bytes);
+}
+
+/// What stands before a field; the numbers of all fields here are below 16.
+fn put_key(into: &mut Vec<u8>, field: u32, kind: WireType) {
+    into.push((field << 3 | kind as u32) as u8);
+}
+
+fn put_varint(into: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
 }
 
 /// A group in the making. One writer makes one after the other, in the same memory when nobody has the last one any more.
 #[derive(Default)]
-pub(crate) struct GroupWriter(BytesMut);
+pub(crate) struct GroupWriter {
+    group: Vec<u8>,
+    /// Where groups leave from: its room is used again when they have been sent.
+    outgoing: BytesMut,
+}
 
 impl GroupWriter {
     /// Whether there is no operation in it.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.group.is_empty()
     }
 
     /// Adds an operation that asks this; see [`encoded`].
     pub fn add(&mut self, number: u64, what: &[u8]) {
-        let numbered = if number == 0 { 0 } else { uint64::encoded_len(NUMBER, &number) };
-        // Put together aside, because each piece that is added looks for room first.
-        let mut head = [0; HEAD_BYTES_MAX];
-        let mut rest = &mut head[..];
-        encode_key(OPERATIONS, WireType::LengthDelimited, &mut rest);
-        encode_varint((numbered + what.len()) as u64, &mut rest);
-        if number != 0 {
-            uint64::encode(NUMBER, &number, &mut rest);
-        }
-        let left = rest.len();
-        self.0.reserve(HEAD_BYTES_MAX - left + what.len());
-        self.0.put_slice(&head[..HEAD_BYTES_MAX - left]);
-        self.0.put_slice(what);
+        put_key(&mut self.group, OPERATIONS, WireType::LengthDelimited);
+        put_varint(&mut self.group, (number_len(number) + what.len()) as u64);
+        put_number(&mut self.group, NUMBER, number);
+        self.group.extend_from_slice(what);
     }
 
     /// The group, with which answers have come.
     pub fn finish(&mut self, answered_through: u64, open: &[u64]) -> Group {
-        if answered_through != 0 {
-            uint64::encode(ANSWERED_THROUGH, &answered_through, &mut self.0);
-        }
-        uint64::encode_packed(OPEN, open, &mut self.0);
-        Group(self.0.split().freeze())
+        put_number(&mut self.group, ANSWERED_THROUGH, answered_through);
+        uint64::encode_packed(OPEN, open, &mut self.group);
+        self.outgoing.extend_from_slice(&self.group);
+        self.group.clear();
+        Group(self.outgoing.split().freeze())
     }
 }
 
@@ -157,6 +240,9 @@ impl Decoder for GroupCodec {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_protocol::v1;
+    use prost::Message;
+
     use super::*;
 
     #[test]

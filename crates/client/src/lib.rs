@@ -34,11 +34,13 @@ mod view;
 
 mod operations;
 
+mod acquiring;
 mod calls;
 mod client;
 mod file_calls;
 mod observe;
 mod owner;
+mod releasing;
 
 mod options;
 mod ttl;

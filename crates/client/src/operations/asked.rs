@@ -5,10 +5,10 @@ use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
 use prost::Message;
 
-use super::reply::Begins;
+use super::begins::Begins;
 use crate::calls::token;
-use crate::group;
-use crate::view::Claim;
+use crate::group::{self, Acquire};
+use crate::view::{Ask, Claim, ms};
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +62,21 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(super) kind: Kind,
-    pub(super) bytes: Box<[u8]>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Asked {
-    /// Asks for a lease.
-    pub fn acquire(request: &v1::AcquireRequest) -> Asked {
-        Asked { kind: Kind::Acquire, bytes: group::encoded_acquire(request) }
+    /// Asks for a lease, without a wait and without an id of its own.
+    pub fn acquire(ask: &Ask, owner: &str) -> Asked {
+        let acquire = Acquire {
+            lock: &ask.lock,
+            owner_id: owner,
+            ttl_ms: ask.ttl.map(ms),
+            mode: ask.mode.wire(),
+            session_id: ask.session_id.as_deref(),
+            metadata: &ask.metadata,
+        };
+        Asked { kind: Kind::Acquire, bytes: acquire.encoded() }
     }
 
     /// Gives this lease back.
@@ -117,16 +125,34 @@ impl From<&What> for Asked {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::view::{Metadata, Mode};
 
     #[test]
     fn a_request_is_encoded_as_the_message_is() {
-        for lock in ["", "orders", &"long/".repeat(100)] {
-            let (ttl_ms, session_id) = (Some(0), Some(String::new()));
-            let request = v1::AcquireRequest { lock: lock.into(), ttl_ms, session_id, ..Default::default() };
-            let asked = Asked::acquire(&request);
+        let metadata: Metadata = [("k".to_owned(), "v".to_owned()), ("".to_owned(), "w".repeat(200))].into();
+        let asks = [
+            Ask::new(""),
+            Ask { ttl: Some(Duration::ZERO), session_id: Some(String::new()), ..Ask::new("orders") },
+            Ask { mode: Mode::Shared, ttl: Some(Duration::MAX), ..Ask::new("long/".repeat(100)) },
+            Ask { session_id: Some("s".into()), metadata, ..Ask::new("path:/ä") },
+        ];
+        for (ask, owner) in asks.iter().flat_map(|ask| ["", "w1@host"].map(|owner| (ask, owner))) {
+            let request = v1::AcquireRequest {
+                lock: ask.lock.clone(),
+                owner_id: owner.into(),
+                ttl_ms: ask.ttl.map(ms),
+                mode: ask.mode.wire(),
+                wait_ms: 0,
+                session_id: ask.session_id.clone(),
+                request_id: None,
+                metadata: ask.metadata.clone(),
+            };
+            let asked = Asked::acquire(ask, owner);
             assert_eq!(asked.bytes, Asked::from(What::Acquire(request)).bytes);
-            assert_eq!((asked.kind, &*asked.lock()), (Kind::Acquire, lock));
+            assert_eq!((asked.kind, asked.lock()), (Kind::Acquire, ask.lock.clone()));
         }
     }
 

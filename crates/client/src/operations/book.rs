@@ -6,6 +6,7 @@ mod tests;
 mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use leasehold_planted::{Bug, planted};
@@ -15,11 +16,12 @@ use tokio::sync::oneshot;
 
 pub(super) use self::trouble::Verdict;
 use super::Answered;
+use super::answers::{Answers, Come, Seat};
 use super::asked::{Kind, Lane};
+use super::begins::Begins;
 use super::entry::{Entry, Next, Place, Stance, background};
 use super::mark::{Mark, Marks};
 use super::open::Open;
-use super::reply::{Begins, Reply};
 use crate::error::Error;
 use crate::group::{self, Group, GroupWriter};
 use crate::outcome::{Outcome, OutcomeGroup, Told};
@@ -41,9 +43,13 @@ pub(super) struct Book {
     policy: RetryPolicy,
     random: Random,
     open: Open<Entry>,
+    /// The answers to what is over, and those who wait for them.
+    answers: Answers,
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
     lanes: [VecDeque<u64>; 2],
     writer: GroupWriter,
+    /// Whoever carries the groups, while there is nothing to carry.
+    carrier: Option<Waker>,
     in_flight: [usize; 2],
     /// What is over here, while the server still has it in flight on this stream.
     adrift: BTreeMap<u64, (Lane, Begins)>,
@@ -80,7 +86,8 @@ struct Stream {
 /// What must be told to whom, once the book is closed again.
 #[derive(Default)]
 pub(super) struct Effects {
-    pub answers: Vec<Reply>,
+    /// Whoever is to be woken because their answer has come.
+    pub woken: Vec<Waker>,
     pub greetings: Vec<Delivery<Result<(), Failed>>>,
     pub ended: Vec<v1::Ended>,
 }
@@ -115,8 +122,10 @@ impl Book {
             policy,
             random,
             open: Open::default(),
+            answers: Answers::default(),
             lanes: Default::default(),
             writer: GroupWriter::default(),
+            carrier: None,
             in_flight: [0; 2],
             adrift: BTreeMap::new(),
             in_flight_max: None,
@@ -142,6 +151,34 @@ impl Book {
         let number = self.open.push(entry);
         self.lanes[lane as usize].push_back(number);
         number
+    }
+
+    /// Takes in an operation whose answer somebody waits for, who is woken like this.
+    pub fn ask_for(&mut self, mut entry: Entry, waker: Option<Waker>) -> Seat {
+        let seat = self.answers.sit_down(self.open.next(), waker);
+        entry.answer = Some(seat);
+        self.ask(entry);
+        seat
+    }
+
+    /// See [`Answers::poll`].
+    pub fn poll_answer(&mut self, seat: Seat, waker: &Waker) -> (Poll<Come>, Option<Waker>) {
+        self.answers.poll(seat, waker)
+    }
+
+    /// Whoever waited here does so no more: gives the answer if it has come, and forgets the operation if not. Then gives who
+    /// was to be woken.
+    pub fn leave(&mut self, seat: Seat) -> Result<Come, Option<Waker>> {
+        let left = self.answers.leave(seat);
+        if left.is_err() {
+            self.forget(seat.number());
+        }
+        left
+    }
+
+    /// See [`Answers::leave_it_to_go_on`].
+    pub fn leave_it_to_go_on(&mut self, seat: Seat) -> Option<Waker> {
+        self.answers.leave_it_to_go_on(seat)
     }
 
     /// Somebody wants to know whether there is a server.
@@ -258,6 +295,17 @@ impl Book {
         self.stream.is_none() || stream != self.streams
     }
 
+    /// There is nothing to carry: this is how to wake whoever carries the groups. Gives how it was until now.
+    pub fn await_more(&mut self, carrier: &Waker) -> Option<Waker> {
+        let known = self.carrier.as_ref().is_some_and(|known| known.will_wake(carrier));
+        if known { None } else { self.carrier.replace(carrier.clone()) }
+    }
+
+    /// Whoever waits for something to carry on the stream that is there.
+    pub fn take_carrier(&mut self) -> Option<Waker> {
+        self.carrier.take()
+    }
+
     /// The next group for the stream that is there, if there is anything to send; its operations are stamped with this time.
     pub fn take_group(&mut self, now_us: u64) -> Option<Group> {
         let current = self.stream.as_mut()?;
@@ -313,7 +361,7 @@ impl Book {
         if let Some(stream) = &mut self.stream {
             stream.heard_us = now_us;
         }
-        effects.answers.reserve(group.outcomes.len());
+        effects.woken.reserve(group.outcomes.len());
         for Outcome { number, told } in group.outcomes {
             match told {
                 Some(Told::Welcome(welcome)) => self.welcome(&welcome, now_us, effects),
@@ -359,7 +407,11 @@ impl Book {
         let refusal = match told {
             Told::Error(refusal) => *refusal,
             told => {
-                self.tidy_up(number, &told);
+                let awaited = entry.answer.is_some_and(|seat| self.answers.is_awaited(seat));
+                if !awaited && let Some(undo) = entry.kind().begins().undo(&told) {
+                    // Nobody waits for what has begun: it is taken back.
+                    self.ask(Entry::in_background(undo, &self.policy));
+                }
                 return self.end(number, Ok(Answered { told, sent_us }), effects);
             }
         };
@@ -383,7 +435,7 @@ impl Book {
                 let unheard_of = entry.was_unheard_of(&refusal);
                 let error = refusal::error(refusal, &entry.lock());
                 if unheard_of {
-                    effects.answers.extend(entry.reply(Err(error)));
+                    reply(entry, Err(error), &mut self.answers, effects);
                     return self.recall(number);
                 }
                 return self.end(number, Err(error), effects);
@@ -419,19 +471,11 @@ impl Book {
         }
     }
 
-    /// An answer that nobody waits for may have begun something, which is taken back.
-    fn tidy_up(&mut self, number: u64, told: &Told) {
-        let unwanted = self.open.get(number).filter(|entry| entry.answer.is_none());
-        if let Some(undo) = unwanted.and_then(|entry| entry.kind().begins().undo(told.clone())) {
-            self.ask(Entry::in_background(undo, &self.policy));
-        }
-    }
-
     /// A late answer to what has been over for long: there is room for another, and nobody needs what it has begun.
     fn end_drift(&mut self, number: u64, told: Told) {
         let Some((lane, begins)) = self.adrift.remove(&number) else { return };
         self.in_flight[lane as usize] -= 1;
-        if let Some(undo) = begins.undo(told) {
+        if let Some(undo) = begins.undo(&told) {
             self.ask(Entry::in_background(undo, &self.policy));
         }
     }
@@ -447,21 +491,21 @@ impl Book {
     }
 
     /// An operation is over, and its number with it.
-    fn end(&mut self, number: u64, outcome: Result<Answered, Error>, effects: &mut Effects) {
+    fn end(&mut self, number: u64, outcome: Come, effects: &mut Effects) {
         let Some(mut entry) = self.take_out(number) else { return };
-        if let Kind::Cancel(recalled) = entry.kind() {
+        reply(&mut entry, outcome, &mut self.answers, effects);
+        if let Kind::Cancel(recalled) = entry.kind()
+            && let Some(mut recalled) = self.take_out(recalled)
+        {
             // Nothing comes of it any more.
-            self.take_out(recalled);
+            reply(&mut recalled, Err(Error::Cancelled), &mut self.answers, effects);
         }
-        effects.answers.extend(entry.reply(outcome));
     }
 
     /// An operation was tried often enough. What it may have begun is taken back; what was to end is tried on.
     fn give_up(&mut self, number: u64, error: Error, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(number) else { return };
-        let reply = entry.reply(Err(error.clone()));
-        let wanted = reply.is_some();
-        effects.answers.extend(reply);
+        let wanted = reply(entry, Err(error.clone()), &mut self.answers, effects);
         match entry.kind() {
             Kind::Acquire if entry.uncertain => return self.recall(number),
             // There is no taking back what has no name yet: it is asked for until it has one, and ended then.
@@ -502,6 +546,13 @@ impl Book {
             self.ask(Entry::in_background(What::Cancel(number), &self.policy));
         }
     }
+}
+
+/// Answers whoever waits for this operation. Gives whether there is somebody.
+fn reply(entry: &mut Entry, come: Come, answers: &mut Answers, effects: &mut Effects) -> bool {
+    let Some(seat) = entry.answer.take() else { return false };
+    effects.woken.extend(answers.put(seat, come));
+    true
 }
 
 fn nonsense() -> v1::Error {

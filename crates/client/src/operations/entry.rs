@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-use super::Answered;
+use super::answers::Seat;
 use super::asked::{Asked, Kind, Lane};
-use super::reply::Reply;
 use crate::error::{Error, Unavailable};
 use crate::retry::RetryPolicy;
 use crate::view::us;
@@ -76,7 +75,8 @@ pub(super) struct Entry {
     pub in_flight: bool,
     /// Whether an attempt ended without word of what came of it.
     pub uncertain: bool,
-    pub answer: Option<oneshot::Sender<Result<Answered, Error>>>,
+    /// Where its answer is waited for.
+    pub answer: Option<Seat>,
     pub position: Option<watch::Sender<Option<u64>>>,
 }
 
@@ -231,11 +231,6 @@ impl Entry {
             trouble,
             may_have_happened: self.uncertain && self.kind().changes(),
         }))
-    }
-
-    /// Its answer, if there is somebody to hear it.
-    pub fn reply(&mut self, outcome: Result<Answered, Error>) -> Option<Reply> {
-        Some(Reply { to: self.answer.take()?, outcome, begins: self.kind().begins() })
     }
 
     /// The lock that it is about, if it is about one.

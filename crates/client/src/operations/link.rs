@@ -4,24 +4,21 @@
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt};
 use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
-use super::Answered;
+use super::answers::{Come, Seat};
+use super::begins::Begins;
 use super::book::{Book, Delivery, Effects, Step, Verdict};
 use super::entry::Entry;
 use super::notices::Notices;
-use super::reply::Begins;
 use crate::clock::{Clock, Sleep};
-use crate::error::Error;
 use crate::group::Group;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
@@ -34,8 +31,6 @@ pub(super) struct Link {
     policy: RetryPolicy,
     notices: Arc<Notices>,
     book: Mutex<Book>,
-    /// Wakes whoever carries the groups.
-    outgoing: AtomicWaker,
     /// Wakes the task.
     attendant: Notify,
     /// Wakes whoever waits for everything to be answered.
@@ -68,7 +63,6 @@ impl Link {
             policy,
             notices,
             book,
-            outgoing: AtomicWaker::new(),
             attendant: Notify::new(),
             calm: Notify::new(),
             armed_us: AtomicU64::new(u64::MAX),
@@ -84,39 +78,82 @@ impl Link {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an operation. Gives its number.
-    pub fn ask(&self, entry: Entry) -> u64 {
+    /// Takes in an operation that nobody waits for.
+    pub fn ask(&self, entry: Entry) {
+        self.take_in(|book| book.ask(entry));
+    }
+
+    /// Takes in an operation whose answer somebody waits for, who is woken like this.
+    pub fn ask_for(&self, entry: Entry, waker: Option<Waker>) -> Seat {
+        self.take_in(|book| book.ask_for(entry, waker))
+    }
+
+    fn take_in<T>(&self, asked: impl FnOnce(&mut Book) -> T) -> T {
         let mut book = self.book();
-        let number = book.ask(entry);
+        let asked = asked(&mut book);
         if self.over.load(Ordering::Acquire) {
             let effects = &mut Effects::default();
             book.close(&no_runtime(), effects);
             drop(book);
             self.carry_out(effects);
-            return number;
+        } else {
+            self.wake(book);
         }
-        self.wake(&book);
-        number
+        asked
     }
 
-    /// Wakes whoever has something to do now.
-    fn wake(&self, book: &Book) {
-        if book.has_stream() {
-            self.outgoing.wake();
+    /// Wakes whoever has something to do now, once the book is closed.
+    fn wake(&self, mut book: MutexGuard<'_, Book>) {
+        let has_stream = book.has_stream();
+        let carrier = if has_stream { book.take_carrier() } else { None };
+        let attended = has_stream && book.due_us() >= self.armed_us.load(Ordering::Acquire);
+        drop(book);
+        if let Some(carrier) = carrier {
+            carrier.wake();
         }
-        if !book.has_stream() || book.due_us() < self.armed_us.load(Ordering::Acquire) {
+        if !attended {
             self.attendant.notify_one();
         }
     }
 
-    /// Nobody waits for this operation any more.
-    pub fn forget(&self, number: u64) {
-        let mut book = self.book();
-        book.forget(number);
-        self.wake(&book);
-        if book.is_empty() {
-            self.calm.notify_waiters();
+    /// Wakes whoever carries the groups.
+    fn wake_carrier(&self) {
+        let carrier = self.book().take_carrier();
+        if let Some(carrier) = carrier {
+            carrier.wake();
         }
+    }
+
+    /// The answer that is waited for here.
+    pub fn poll_answer(&self, seat: Seat, waker: &Waker) -> Poll<Come> {
+        // Whoever was to be woken before is let go of when the book is closed.
+        let (come, _before) = self.book().poll_answer(seat, waker);
+        come
+    }
+
+    /// Nobody waits here any more. What was begun for them is taken back.
+    pub fn leave(&self, seat: Seat, begins: Begins) {
+        let mut book = self.book();
+        match book.leave(seat) {
+            Ok(come) => {
+                drop(book);
+                if let Some(undo) = come.ok().and_then(|answered| begins.undo(&answered.told)) {
+                    self.undo(undo);
+                }
+            }
+            Err(_waker) => {
+                let calm = book.is_empty();
+                self.wake(book);
+                if calm {
+                    self.calm.notify_waiters();
+                }
+            }
+        }
+    }
+
+    /// Nobody waits here any more, and the operation goes on.
+    pub fn leave_it_to_go_on(&self, seat: Seat) {
+        let _waker = self.book().leave_it_to_go_on(seat);
     }
 
     /// Resolves when everything is answered, forgotten and taken back.
@@ -183,11 +220,7 @@ impl Link {
     }
 
     fn carry_out(&self, effects: &mut Effects) {
-        for reply in effects.answers.drain(..) {
-            if let Some(undo) = reply.deliver() {
-                self.undo(undo);
-            }
-        }
+        effects.woken.drain(..).for_each(Waker::wake);
         effects.greetings.drain(..).for_each(Delivery::deliver);
         for ended in effects.ended.drain(..) {
             self.notices.tell(ended);
@@ -249,7 +282,7 @@ impl Link {
             self.with_book(|book, now_us, effects| book.fell(failed, now_us, effects));
         }
         // Whoever carries the groups sees that there are no more.
-        self.outgoing.wake();
+        self.wake_carrier();
     }
 
     /// Listens to a stream until it ends. Gives why.
@@ -265,7 +298,7 @@ impl Link {
                         let told_many = group.outcomes.len() >= TOLD_MANY;
                         let hear = |book: &mut Book, now_us, effects: &mut _| book.hear(group, now_us, effects);
                         if self.with_book_and(&mut effects, hear) {
-                            self.outgoing.wake();
+                            self.wake_carrier();
                         }
                         if self.has_finished() {
                             return Ending::Finished;
@@ -288,7 +321,7 @@ impl Link {
                 let silent = Trouble::Silence("the connection has gone silent".into());
                 return Ending::Failed(Failed::Trouble(silent));
             }
-            self.outgoing.wake();
+            self.wake_carrier();
             if self.has_finished() {
                 return Ending::Finished;
             }
@@ -363,73 +396,15 @@ impl Stream for Groups {
             // Whoever carries the next stream is the one to be woken now.
             return Poll::Ready(None);
         }
-        link.outgoing.register(cx.waker());
         // Read before anything is sent, so that nothing is stamped later than it was.
         let now_us = link.clock.now_us();
         let group = book.take_group(now_us);
-        if book.due_us() < link.armed_us.load(Ordering::Acquire) {
+        let _before = if group.is_none() { book.await_more(cx.waker()) } else { None };
+        let attended = book.due_us() >= link.armed_us.load(Ordering::Acquire);
+        drop(book);
+        if !attended {
             link.attendant.notify_one();
         }
         group.map_or(Poll::Pending, |group| Poll::Ready(Some(group)))
-    }
-}
-
-/// An operation whose answer somebody waits for. Dropped before that, it is forgotten, and taken back if it may have begun
-/// something.
-pub(super) struct Asking {
-    link: Arc<Link>,
-    number: u64,
-    answer: oneshot::Receiver<Result<Answered, Error>>,
-    begins: Begins,
-    over: bool,
-}
-
-impl Asking {
-    pub fn begin(link: Arc<Link>, mut entry: Entry) -> Asking {
-        let (answer, answered) = oneshot::channel();
-        entry.answer = Some(answer);
-        let begins = entry.kind().begins();
-        let number = link.ask(entry);
-        Asking { link, number, answer: answered, begins, over: false }
-    }
-
-    /// Goes on with it also when nobody waits for the answer any more.
-    pub fn insist(mut self) -> Asking {
-        self.over = true;
-        self
-    }
-
-    pub fn link(&self) -> &Link {
-        &self.link
-    }
-}
-
-impl Future for Asking {
-    type Output = Result<Answered, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
-        self.over = true;
-        // Nobody drops an answer but a book that is closed, which tells everybody before.
-        Poll::Ready(answer.unwrap_or(Err(Error::Cancelled)))
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        if self.over {
-            return;
-        }
-        // The answer may have come meanwhile. One that comes from now on finds nobody, and is taken back by who brings it.
-        self.answer.close();
-        match self.answer.try_recv() {
-            Ok(Ok(answered)) => {
-                if let Some(undo) = self.begins.undo(answered.told) {
-                    self.link.undo(undo);
-                }
-            }
-            Ok(Err(_)) => {}
-            Err(_) => self.link.forget(self.number),
-        }
     }
 }

@@ -3,27 +3,30 @@
 
 mod mark;
 
+mod answers;
 mod asked;
+mod begins;
 mod book;
 mod entry;
 mod notices;
 mod open;
-mod reply;
 
+mod asking;
 mod link;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use leasehold_protocol::v1;
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::asked::Asked;
+use self::asking::Asking;
 use self::entry::{Entry, Stance};
-use self::link::{Asking, Link};
+use self::link::Link;
 use self::notices::Notices;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -161,6 +164,13 @@ impl Operations {
         Stance::Policy { attempts: self.streams.makings.policy.attempts }
     }
 
+    /// Asks by the client's policy, for whoever is woken like this.
+    pub fn begin_for(&self, what: Asked, waker: &Waker) -> Result<Question<'_>, Error> {
+        let entry = Entry::new(what, self.by_policy());
+        check_length(entry.bytes())?;
+        Ok(Question(Asking::begin_for(&*self.streams.first, entry, waker)))
+    }
+
     fn begin(&self, what: impl Into<Asked>, stance: Stance) -> Result<Asking, Error> {
         let entry = Entry::new(what.into(), stance);
         check_length(entry.bytes())?;
@@ -215,6 +225,17 @@ fn check_length(bytes: usize) -> Result<(), Error> {
             ),
         }),
         _ => Ok(()),
+    }
+}
+
+/// What was asked, to be awaited. Dropped unanswered, it is forgotten, and taken back if it may have begun something.
+pub(crate) struct Question<'o>(Asking<&'o Link>);
+
+impl Future for Question<'_> {
+    type Output = Result<Answered, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
     }
 }
 

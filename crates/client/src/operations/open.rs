@@ -25,9 +25,14 @@ impl<T> Default for Open<T> {
 }
 
 impl<T> Open<T> {
+    /// The number of whatever is taken in next.
+    pub fn next(&self) -> u64 {
+        self.first + self.row.len() as u64
+    }
+
     /// Takes in one more. Gives its number: they are counted from 1.
     pub fn push(&mut self, what: T) -> u64 {
-        let number = self.first + self.row.len() as u64;
+        let number = self.next();
         self.row.push_back(Some(what));
         self.taken += 1;
         while self.row.len() > 2 * self.taken + ROW_MIN {
@@ -92,7 +97,7 @@ impl<T> Open<T> {
 
     /// Takes all of it out, in order.
     pub fn take(&mut self) -> impl Iterator<Item = (u64, T)> + use<T> {
-        let next = self.first + self.row.len() as u64;
+        let next = self.next();
         let Open { old, first, row, .. } = std::mem::take(self);
         self.first = next;
         old.into_iter().chain((first..).zip(row).filter_map(|(number, what)| Some((number, what?))))
@@ -112,8 +117,10 @@ mod tests {
 
     impl Pair {
         fn push(&mut self) -> u64 {
+            let next = self.open.next();
             let number = self.open.push(7 * (self.last + 1));
             self.last += 1;
+            assert_eq!(number, next);
             assert_eq!(number, self.last);
             self.map.insert(number, 7 * number);
             self.agree();

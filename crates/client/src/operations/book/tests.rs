@@ -12,9 +12,11 @@ struct Stage {
     now_us: u64,
     stream: u64,
     effects: Effects,
+    /// Those who wait for an answer.
+    waiting: Vec<(Seat, oneshot::Sender<Come>)>,
 }
 
-type Answer = oneshot::Receiver<Result<Answered, Error>>;
+type Answer = oneshot::Receiver<Come>;
 
 fn acquire(lock: &str) -> What {
     What::Acquire(v1::AcquireRequest { lock: lock.into(), ..Default::default() })
@@ -37,7 +39,7 @@ impl Stage {
     /// Has not opened anything.
     fn new() -> Stage {
         let book = Book::new("there", RetryPolicy::default(), Random::from_seed(7));
-        Stage { book, now_us: 1_000 * SECOND_US, stream: 0, effects: Effects::default() }
+        Stage { book, now_us: 1_000 * SECOND_US, stream: 0, effects: Effects::default(), waiting: Vec::new() }
     }
 
     /// Is welcome, and so many may be in flight.
@@ -50,12 +52,13 @@ impl Stage {
 
     fn ask(&mut self, what: What, stance: Stance) -> (u64, Answer) {
         let (answer, answered) = oneshot::channel();
-        let mut entry = match (what, stance) {
+        let entry = match (what, stance) {
             (What::Acquire(acquire), Stance::InLine { until_us }) => Entry::in_line(acquire, until_us),
             (what, stance) => Entry::new(what.into(), stance),
         };
-        entry.answer = Some(answer);
-        (self.book.ask(entry), answered)
+        let seat = self.book.ask_for(entry, None);
+        self.waiting.push((seat, answer));
+        (seat.number(), answered)
     }
 
     fn ask_by_policy(&mut self, what: What) -> (u64, Answer) {
@@ -107,8 +110,14 @@ impl Stage {
     }
 
     fn deliver(&mut self) {
-        let effects = std::mem::take(&mut self.effects);
-        effects.answers.into_iter().for_each(|reply| drop(reply.deliver()));
+        std::mem::take(&mut self.effects);
+        for (seat, answer) in std::mem::take(&mut self.waiting) {
+            match self.book.poll_answer(seat, Waker::noop()).0 {
+                // Whoever asked may not care.
+                Poll::Ready(come) => drop(answer.send(come)),
+                Poll::Pending => self.waiting.push((seat, answer)),
+            }
+        }
     }
 
     fn pass(&mut self, time_us: u64) {

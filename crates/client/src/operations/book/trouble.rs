@@ -7,7 +7,7 @@ use leasehold_protocol::v1;
 
 use super::super::asked::Lane;
 use super::super::entry::{Next, Place, Stance, return_us};
-use super::{Book, Delivery, Effects, Stream};
+use super::{Book, Delivery, Effects, Stream, reply};
 use crate::refusal;
 use crate::wire::{Failed, Trouble};
 
@@ -112,7 +112,7 @@ impl Book {
         for (number, mut entry) in self.open.take() {
             self.marks.answered(number);
             let error = refusal::error(refusal.clone(), &entry.lock());
-            effects.answers.extend(entry.reply(Err(error)));
+            reply(&mut entry, Err(error), &mut self.answers, effects);
         }
     }
 
@@ -125,7 +125,7 @@ impl Book {
         for (_, mut entry) in self.open.take() {
             entry.settle_sent();
             let error = entry.unavailable(&self.server, trouble.clone());
-            effects.answers.extend(entry.reply(Err(error)));
+            reply(&mut entry, Err(error), &mut self.answers, effects);
         }
     }
 

@@ -7,10 +7,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
+use prost::Message;
 
+use super::super::asking::Asking;
 use super::super::entry::Stance;
 use super::*;
 use crate::boot_clock::BootClock;
+use crate::error::Error;
 use crate::outcome::{Outcome, OutcomeGroup, Told};
 use crate::wire::{Call, CallAnswer};
 
@@ -132,7 +135,7 @@ fn those_who_are_told_first_ask_again_before_the_others_are_told() {
     carry(&mut groups, &woken);
     let group = |askings: &[Asking]| {
         let told = || Some(Told::Snapshot(Box::default()));
-        let outcomes = askings.iter().map(|asking| Outcome { number: asking.number, told: told() });
+        let outcomes = askings.iter().map(|asking| Outcome { number: asking.number(), told: told() });
         Ok(OutcomeGroup { outcomes: outcomes.collect() })
     };
     let (first, second) = askings.split_at(TOLD_MANY);
@@ -151,4 +154,83 @@ fn those_who_are_told_first_ask_again_before_the_others_are_told() {
     assert_eq!(carry(&mut groups, &woken).len(), 1, "on its way");
     assert!(listening.as_mut().now_or_never().is_none());
     assert_eq!(answered(second), TOLD_MANY);
+}
+
+/// A link with a stream on which it is welcome.
+fn welcome(woken: &Arc<Woken>) -> (Arc<Link>, Groups) {
+    let link = link();
+    let mut groups = stream(&link);
+    carry(&mut groups, woken);
+    hear(&link, 0, Told::Welcome(v1::Welcome { in_flight_max: 1000 }));
+    (link, groups)
+}
+
+fn hear(link: &Link, number: u64, told: Told) {
+    let group = OutcomeGroup { outcomes: vec![Outcome { number, told: Some(told) }] };
+    link.with_book(|book, now_us, effects| book.hear(group, now_us, effects));
+}
+
+fn sent(groups: &mut Groups, woken: &Arc<Woken>) -> Vec<What> {
+    let groups = carry(groups, woken);
+    let operations = groups.iter().flat_map(|group| group.read().operations);
+    operations.filter_map(|operation| operation.what).collect()
+}
+
+fn acquiring() -> Entry {
+    let acquire = v1::AcquireRequest { lock: "a".into(), ..Default::default() };
+    Entry::new(What::Acquire(acquire).into(), Stance::Policy { attempts: 5 })
+}
+
+#[test]
+fn a_lease_that_has_come_and_is_not_taken_is_given_back() {
+    let woken = Arc::new(Woken::default());
+    let (link, mut groups) = welcome(&woken);
+    let asking = Asking::begin(&*link, acquiring());
+    sent(&mut groups, &woken);
+    let lease = v1::Lease { lock: "a".into(), lease_id: "secret".into(), ..Default::default() };
+    hear(&link, asking.number(), Told::Lease(lease.encode_to_vec().into()));
+    assert!(link.book().is_empty());
+    drop(asking);
+    let lock = "a".to_owned();
+    let release = v1::ReleaseRequest { lock, lease_id: "secret".into(), ..Default::default() };
+    assert_eq!(sent(&mut groups, &woken), [What::Release(release)]);
+}
+
+#[test]
+fn an_acquire_that_was_sent_and_is_not_waited_for_is_cancelled() {
+    let woken = Arc::new(Woken::default());
+    let (link, mut groups) = welcome(&woken);
+    let asking = Asking::begin(&*link, acquiring());
+    let number = asking.number();
+    sent(&mut groups, &woken);
+    drop(asking);
+    assert_eq!(sent(&mut groups, &woken), [What::Cancel(number)]);
+}
+
+#[test]
+fn who_insists_and_goes_leaves_the_operation_to_go_on() {
+    let woken = Arc::new(Woken::default());
+    let (link, mut groups) = welcome(&woken);
+    let entry = Entry::new(What::Release(Default::default()).into(), Stance::Policy { attempts: 5 });
+    let asking = Asking::begin(&*link, entry).insist();
+    let number = asking.number();
+    drop(asking);
+    assert_eq!(sent(&mut groups, &woken), [What::Release(Default::default())]);
+    assert!(!link.book().is_empty());
+    hear(&link, number, Told::Released(v1::ReleaseResponse { released: true }));
+    assert!(link.book().is_empty() && sent(&mut groups, &woken).is_empty());
+}
+
+#[test]
+fn who_waits_when_the_task_ends_is_woken_and_told() {
+    let woken = Arc::new(Woken::default());
+    let (link, _groups) = welcome(&woken);
+    woken.0.store(false, Ordering::Relaxed);
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut asking = Asking::begin_for(&*link, acquiring(), &waker);
+    drop(LastWords(Arc::clone(&link)));
+    assert!(woken.0.load(Ordering::Relaxed));
+    assert!(matches!((&mut asking).now_or_never(), Some(Err(Error::ServerUnavailable(_)))));
+    let mut late = Asking::begin_for(&*link, acquiring(), &waker);
+    assert!(matches!((&mut late).now_or_never(), Some(Err(Error::ServerUnavailable(_)))));
 }
