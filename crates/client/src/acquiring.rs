@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use crate::calls::granted;
 use crate::client::Client;
 use crate::error::Error;
-use crate::operations::{Asked, Question};
+use crate::operations::Question;
 use crate::view::{Ask, Grant};
 
 /// An acquire under way.
@@ -47,16 +47,18 @@ impl Future for Acquiring<'_> {
             let usual = ask.wait.is_zero() && ask.request_id.is_none();
             if usual {
                 let owner = ask.owner.take().unwrap_or_else(|| client.owner().to_owned());
-                let asked = Asked::acquire(ask, &owner);
+                let begun = client.operations().begin_for(&ask.usual(&owner), cx.waker());
                 let lock = std::mem::take(&mut ask.lock);
-                *self = match client.operations().begin_for(asked, cx.waker()) {
-                    Ok(question) => Acquiring::Asked { question, lock, owner },
+                return match begun {
+                    Ok(question) => {
+                        *self = Acquiring::Asked { question, lock, owner };
+                        Poll::Pending
+                    }
                     Err(error) => {
                         *self = Acquiring::Over;
-                        return Poll::Ready(Err(error));
+                        Poll::Ready(Err(error))
                     }
                 };
-                return Poll::Pending;
             }
             let ask = std::mem::replace(ask, Ask::new(String::new()));
             *self = Acquiring::WithCare(Box::pin(client.acquire_with_care(ask)));

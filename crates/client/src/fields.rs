@@ -4,9 +4,6 @@
 
 use prost::encoding::{WireType, decode_varint};
 
-/// Numbers of so many bytes at most are short.
-const SHORT_MAX: usize = 9;
-
 /// What is left of a message. Of every answer in here, none at all means that it is not as usual.
 pub(crate) struct Fields<'m> {
     rest: &'m [u8],
@@ -68,19 +65,25 @@ impl<'m> Fields<'m> {
 
     #[inline(never)]
     fn longer_varint(&mut self) -> Option<u64> {
-        let (mut number, mut shift) = (0, 0);
-        let mut rest = self.rest.iter();
-        for byte in rest.by_ref().take(SHORT_MAX) {
-            number |= u64::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                self.rest = rest.as_slice();
-                return Some(number);
-            }
-            shift += 7;
+        let word = self.rest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) ^ FOLLOWED);
+        // The first byte that no other follows has its highest bit left.
+        let last = word & FOLLOWED & (word & FOLLOWED).wrapping_neg();
+        if last == 0 {
+            // It ends too late for this, or the message too early.
+            return decode_varint(&mut self.rest).ok();
         }
-        decode_varint(&mut self.rest).ok()
+        let length = last.trailing_zeros() as usize / 8 + 1;
+        self.rest = &self.rest[length..];
+        // Seven bits of each byte up to that one, put together in pairs, in fours, and in eights.
+        let sevens = word & !FOLLOWED & (last | (last - 1));
+        let pairs = sevens & 0x007f_007f_007f_007f | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
+        let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+        Some(fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4)
     }
 }
+
+/// The bit of each byte of a number that says that another follows.
+const FOLLOWED: u64 = 0x8080_8080_8080_8080;
 
 #[cfg(test)]
 mod tests {
@@ -94,13 +97,18 @@ mod tests {
             for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
                 let mut message = Vec::new();
                 uint64::encode(1, &number, &mut message);
-                let mut fields = Fields::new(&message);
-                assert_eq!((fields.number(1), fields.are_over()), (Some(number), true));
                 let cut_off = &message[..message.len() - 1];
                 assert_eq!(Fields::new(cut_off).number(1), None);
+                // Whatever follows.
+                for rest in [&[][..], &[2 << 3, 1], &[0xff; 9], &[0; 9]] {
+                    let whole = [&message, rest].concat();
+                    let mut fields = Fields::new(&whole);
+                    assert_eq!((fields.number(1), fields.rest), (Some(number), rest));
+                }
             }
         }
         assert_eq!(Fields::new(&[8, 0x80, 0x80, 0]).number(1), Some(0), "as long as it likes");
+        assert_eq!(Fields::new(&[8, 0x81, 0x80, 0, 1, 2, 3, 4, 5, 6]).number(1), Some(1));
         assert_eq!(Fields::new(&[[8].as_slice(), &[0xff; 10]].concat()).number(1), None, "too long");
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn encoded(what: &What) -> Vec<u8> {
     bytes
 }
 
-/// What asks for a lease, without a wait and without an id of its own: encoded like the others without being made first.
+/// What asks for a lease, without a wait and without an id of its own.
 pub(crate) struct Acquire<'a> {
     pub lock: &'a str,
     pub owner_id: &'a str,
@@ -56,26 +56,71 @@ pub(crate) struct Acquire<'a> {
     pub metadata: &'a Metadata,
 }
 
+/// What gives a lease back.
+pub(crate) struct Release<'a> {
+    pub lock: &'a str,
+    pub owner_id: &'a str,
+    pub lease_id: &'a str,
+    pub fencing_token: i64,
+}
+
+/// What is asked most often: encoded like everything else, without being made first, and where there is room already.
+pub(crate) enum Usual<'a> {
+    Acquire(Acquire<'a>),
+    Release(Release<'a>),
+}
+
+impl Usual<'_> {
+    /// How many bytes it takes.
+    pub fn encoded_len(&self) -> usize {
+        let length = self.length();
+        1 + encoded_len_varint(length as u64) + length
+    }
+
+    /// Adds it to this.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        let length = self.length();
+        let field = match self {
+            Usual::Acquire(_) => ACQUIRE,
+            Usual::Release(_) => RELEASE,
+        };
+        into.reserve(1 + encoded_len_varint(length as u64) + length);
+        put_key(into, field, WireType::LengthDelimited);
+        put_varint(into, length as u64);
+        match self {
+            Usual::Acquire(acquire) => acquire.put(into),
+            Usual::Release(release) => release.put(into),
+        }
+    }
+
+    fn length(&self) -> usize {
+        match self {
+            Usual::Acquire(acquire) => acquire.length(),
+            Usual::Release(release) => release.length(),
+        }
+    }
+}
+
 impl Acquire<'_> {
-    pub fn encoded(&self) -> Vec<u8> {
-        let length = text_len(self.lock)
+    fn length(&self) -> usize {
+        text_len(self.lock)
             + text_len(self.owner_id)
             + self.ttl_ms.map_or(0, |ttl_ms| 1 + encoded_len_varint(ttl_ms))
             + number_len(self.mode())
             + self.session_id.map_or(0, bytes_len)
-            + self.metadata_len();
-        let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
-        put_key(&mut bytes, ACQUIRE, WireType::LengthDelimited);
-        put_varint(&mut bytes, length as u64);
-        put_text(&mut bytes, 1, self.lock);
-        put_text(&mut bytes, 2, self.owner_id);
+            + self.metadata_len()
+    }
+
+    fn put(&self, into: &mut Vec<u8>) {
+        put_text(into, 1, self.lock);
+        put_text(into, 2, self.owner_id);
         if let Some(ttl_ms) = self.ttl_ms {
-            put_key(&mut bytes, 3, WireType::Varint);
-            put_varint(&mut bytes, ttl_ms);
+            put_key(into, 3, WireType::Varint);
+            put_varint(into, ttl_ms);
         }
-        put_number(&mut bytes, 4, self.mode());
+        put_number(into, 4, self.mode());
         if let Some(session_id) = self.session_id {
-            put_bytes(&mut bytes, 6, session_id.as_bytes());
+            put_bytes(into, 6, session_id.as_bytes());
         }
         if !self.metadata.is_empty() {
             btree_map::encode(
@@ -85,10 +130,9 @@ impl Acquire<'_> {
                 string::encoded_len,
                 METADATA,
                 self.metadata,
-                &mut bytes,
+                into,
             );
         }
-        bytes
     }
 
     fn mode(&self) -> u64 {
@@ -105,19 +149,21 @@ impl Acquire<'_> {
     }
 }
 
-/// What gives a lease back, encoded like the others without being made first: whoever lets go of many keeps what shows that
-/// they are its own.
-pub(crate) fn encoded_release(lock: &str, owner_id: &str, lease_id: &str, fencing_token: i64) -> Vec<u8> {
-    let token = fencing_token.cast_unsigned();
-    let length = text_len(lock) + text_len(owner_id) + text_len(lease_id) + number_len(token);
-    let mut bytes = Vec::with_capacity(1 + encoded_len_varint(length as u64) + length);
-    put_key(&mut bytes, RELEASE, WireType::LengthDelimited);
-    put_varint(&mut bytes, length as u64);
-    put_text(&mut bytes, 1, lock);
-    put_text(&mut bytes, 2, owner_id);
-    put_text(&mut bytes, 3, lease_id);
-    put_number(&mut bytes, 4, token);
-    bytes
+impl Release<'_> {
+    fn length(&self) -> usize {
+        text_len(self.lock) + text_len(self.owner_id) + text_len(self.lease_id) + number_len(self.token())
+    }
+
+    fn put(&self, into: &mut Vec<u8>) {
+        put_text(into, 1, self.lock);
+        put_text(into, 2, self.owner_id);
+        put_text(into, 3, self.lease_id);
+        put_number(into, 4, self.token());
+    }
+
+    fn token(&self) -> u64 {
+        self.fencing_token.cast_unsigned()
+    }
 }
 
 fn bytes_len(text: &str) -> usize {
@@ -233,7 +279,9 @@ impl Decoder for GroupCodec {
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<OutcomeGroup>, Status> {
         // A message lies there in one piece; reading plain bytes is much cheaper than taking them from a buffer one by one.
-        let bytes = from.copy_to_bytes(from.remaining());
+        // A copy, because leases stay a part of it, and what they came in is to be used again at once.
+        let bytes = Bytes::copy_from_slice(from.chunk());
+        from.advance(bytes.len());
         OutcomeGroup::read(&bytes).map(Some).map_err(|error| Status::internal(error.to_string()))
     }
 }

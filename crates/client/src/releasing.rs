@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use crate::calls::odd;
 use crate::client::Client;
 use crate::error::Error;
-use crate::operations::{Asked, Question};
+use crate::operations::Question;
 use crate::outcome::Told;
 use crate::view::Claim;
 
@@ -36,7 +36,7 @@ impl Future for Releasing<'_, '_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let released = match &mut *self {
             Releasing::Begun { client, claim } => {
-                match client.operations().begin_for(Asked::release(claim), cx.waker()) {
+                match client.operations().begin_for(&claim.usual(), cx.waker()) {
                     Ok(question) => {
                         *self = Releasing::Asked(question);
                         return Poll::Pending;

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use leasehold_protocol::v1;
 
+use crate::calls;
 use crate::error::Error;
+use crate::group::{Acquire, Release, Usual};
 
 /// What everybody may read about a holder.
 pub type Metadata = BTreeMap<String, String>;
@@ -85,6 +87,20 @@ impl Ask {
     }
 }
 
+impl Ask {
+    /// What asks for this without a wait and without an id of its own.
+    pub(crate) fn usual<'a>(&'a self, owner: &'a str) -> Usual<'a> {
+        Usual::Acquire(Acquire {
+            lock: &self.lock,
+            owner_id: owner,
+            ttl_ms: self.ttl.map(ms),
+            mode: self.mode.wire(),
+            session_id: self.session_id.as_deref(),
+            metadata: &self.metadata,
+        })
+    }
+}
+
 impl fmt::Debug for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")
@@ -111,6 +127,18 @@ pub struct Claim {
     pub lease_id: String,
     /// Its fencing token.
     pub fencing_token: u64,
+}
+
+impl Claim {
+    /// What gives this back.
+    pub(crate) fn usual(&self) -> Usual<'_> {
+        Usual::Release(Release {
+            lock: &self.lock,
+            owner_id: &self.owner_id,
+            lease_id: &self.lease_id,
+            fencing_token: calls::token(self.fencing_token),
+        })
+    }
 }
 
 impl fmt::Debug for Claim {

@@ -6,9 +6,7 @@ use leasehold_protocol::v1::operation::What;
 use prost::Message;
 
 use super::begins::Begins;
-use crate::calls::token;
-use crate::group::{self, Acquire};
-use crate::view::{Ask, Claim, ms};
+use crate::group::{self, Usual};
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +14,7 @@ pub(super) enum Kind {
     Acquire,
     Renew,
     Release,
-    /// Of the operation with this number.
-    Cancel(u64),
+    Cancel,
     OpenSession,
     KeepAlive,
     CloseSession,
@@ -36,9 +33,7 @@ pub(super) enum Lane {
 impl Kind {
     pub fn lane(self) -> Lane {
         match self {
-            Kind::Renew | Kind::Release | Kind::Cancel(_) | Kind::KeepAlive | Kind::CloseSession => {
-                Lane::Upkeep
-            }
+            Kind::Renew | Kind::Release | Kind::Cancel | Kind::KeepAlive | Kind::CloseSession => Lane::Upkeep,
             Kind::Acquire | Kind::OpenSession | Kind::Look => Lane::Ordinary,
         }
     }
@@ -66,31 +61,20 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Asks for a lease, without a wait and without an id of its own.
-    pub fn acquire(ask: &Ask, owner: &str) -> Asked {
-        let acquire = Acquire {
-            lock: &ask.lock,
-            owner_id: owner,
-            ttl_ms: ask.ttl.map(ms),
-            mode: ask.mode.wire(),
-            session_id: ask.session_id.as_deref(),
-            metadata: &ask.metadata,
+    /// Asks this, in memory that is not needed any more.
+    pub(super) fn usual(usual: &Usual<'_>, mut memory: Vec<u8>) -> Asked {
+        memory.clear();
+        usual.encode(&mut memory);
+        let kind = match usual {
+            Usual::Acquire(_) => Kind::Acquire,
+            Usual::Release(_) => Kind::Release,
         };
-        Asked { kind: Kind::Acquire, bytes: acquire.encoded() }
-    }
-
-    /// Gives this lease back.
-    pub fn release(claim: &Claim) -> Asked {
-        let Claim { lock, owner_id, lease_id, fencing_token } = claim;
-        let bytes = group::encoded_release(lock, owner_id, lease_id, token(*fencing_token));
-        Asked { kind: Kind::Release, bytes }
+        Asked { kind, bytes: memory }
     }
 
     /// The lock that it is about, if it is about one.
     pub(super) fn lock(&self) -> String {
-        let operation = v1::Operation::decode(&*self.bytes);
-        assert!(operation.is_ok(), "what was encoded here is read here: {operation:?}");
-        match operation.unwrap_or_default().what {
+        match self.read() {
             Some(What::Acquire(asked)) => asked.lock,
             Some(What::Renew(asked)) => asked.lock,
             Some(What::Release(asked)) => asked.lock,
@@ -98,6 +82,23 @@ impl Asked {
             Some(What::Get(asked)) => asked.lock,
             _ => String::new(),
         }
+    }
+
+    /// The number of the operation that it takes back, if it takes one back.
+    pub(super) fn recalled(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Cancel => match self.read() {
+                Some(What::Cancel(number)) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn read(&self) -> Option<What> {
+        let operation = v1::Operation::decode(&*self.bytes);
+        assert!(operation.is_ok(), "what was encoded here is read here: {operation:?}");
+        operation.unwrap_or_default().what
     }
 }
 
@@ -113,7 +114,7 @@ impl From<&What> for Asked {
             What::Acquire(_) => Kind::Acquire,
             What::Renew(_) => Kind::Renew,
             What::Release(_) => Kind::Release,
-            What::Cancel(number) => Kind::Cancel(number),
+            What::Cancel(_) => Kind::Cancel,
             What::OpenSession(_) => Kind::OpenSession,
             What::KeepAlive(_) => Kind::KeepAlive,
             What::CloseSession(_) => Kind::CloseSession,
@@ -128,7 +129,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::view::{Metadata, Mode};
+    use crate::calls::token;
+    use crate::view::{Ask, Claim, Metadata, Mode, ms};
+
+    fn asked(usual: &Usual<'_>) -> Asked {
+        let asked = Asked::usual(usual, b"used before".to_vec());
+        assert_eq!(asked.bytes.len(), usual.encoded_len());
+        asked
+    }
+
+    #[test]
+    fn what_takes_another_back_knows_which() {
+        assert_eq!(Asked::from(What::Cancel(1 << 40)).recalled(), Some(1 << 40));
+        assert_eq!(Asked::from(What::Release(v1::ReleaseRequest::default())).recalled(), None);
+    }
 
     #[test]
     fn a_request_is_encoded_as_the_message_is() {
@@ -150,7 +164,7 @@ mod tests {
                 request_id: None,
                 metadata: ask.metadata.clone(),
             };
-            let asked = Asked::acquire(ask, owner);
+            let asked = asked(&ask.usual(owner));
             assert_eq!(asked.bytes, Asked::from(What::Acquire(request)).bytes);
             assert_eq!((asked.kind, asked.lock()), (Kind::Acquire, ask.lock.clone()));
         }
@@ -172,7 +186,7 @@ mod tests {
                 lease_id: lease.into(),
                 fencing_token: token(number),
             };
-            let asked = Asked::release(&claim);
+            let asked = asked(&claim.usual());
             assert_eq!(asked.bytes, Asked::from(What::Release(message)).bytes);
             assert_eq!((asked.kind, &*asked.lock()), (Kind::Release, lock));
         }

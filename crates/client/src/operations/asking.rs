@@ -9,8 +9,9 @@ use std::task::{Context, Poll, Waker};
 
 use super::answers::{Come, Seat};
 use super::begins::Begins;
-use super::entry::Entry;
+use super::entry::{Entry, Stance};
 use super::link::Link;
+use crate::group::Usual;
 
 /// The operation, on a link that is shared or lent.
 pub(super) struct Asking<L: Deref<Target = Link> = Arc<Link>> {
@@ -25,18 +26,15 @@ pub(super) struct Asking<L: Deref<Target = Link> = Arc<Link>> {
 impl<L: Deref<Target = Link>> Asking<L> {
     /// Begins it, for whoever looks first.
     pub fn begin(link: L, entry: Entry) -> Asking<L> {
-        Asking::begin_with(link, entry, None)
-    }
-
-    /// Begins it for whoever is woken like this.
-    pub fn begin_for(link: L, entry: Entry, waker: &Waker) -> Asking<L> {
-        Asking::begin_with(link, entry, Some(waker.clone()))
-    }
-
-    fn begin_with(link: L, entry: Entry, waker: Option<Waker>) -> Asking<L> {
         let begins = entry.kind().begins();
-        let seat = link.ask_for(entry, waker);
+        let seat = link.ask_for(entry);
         Asking { link, seat, begins, insists: false, over: false }
+    }
+
+    /// Begins what is asked most often, for whoever is woken like this.
+    pub fn begin_for(link: L, usual: &Usual<'_>, stance: Stance, waker: &Waker) -> Asking<L> {
+        let (seat, kind) = link.ask_usual(usual, stance, waker.clone());
+        Asking { link, seat, begins: kind.begins(), insists: false, over: false }
     }
 
     /// Goes on with it also when nobody waits for the answer any more.

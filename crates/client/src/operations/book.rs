@@ -17,13 +17,13 @@ use tokio::sync::oneshot;
 pub(super) use self::trouble::Verdict;
 use super::Answered;
 use super::answers::{Answers, Come, Seat};
-use super::asked::{Kind, Lane};
+use super::asked::{Asked, Kind, Lane};
 use super::begins::Begins;
 use super::entry::{Entry, Next, Place, Stance, background};
 use super::mark::{Mark, Marks};
 use super::open::Open;
 use crate::error::Error;
-use crate::group::{self, Group, GroupWriter};
+use crate::group::{self, Group, GroupWriter, Usual};
 use crate::outcome::{Outcome, OutcomeGroup, Told};
 use crate::random::Random;
 use crate::refusal::{self, Again};
@@ -33,6 +33,9 @@ use crate::wire::{Failed, Trouble};
 
 /// Bytes of operations in one group: as many as the server takes without counting them.
 const GROUP_BYTES: usize = 60 * 1024;
+/// So many pieces of memory are kept for what is asked next, each of no more bytes than this.
+const SPARE_MAX: usize = 1_024;
+const SPARE_BYTES_MAX: usize = 256;
 /// Operations that may be in flight before the server has said how many.
 const IN_FLIGHT_UNKNOWN: usize = 1;
 
@@ -43,6 +46,8 @@ pub(super) struct Book {
     policy: RetryPolicy,
     random: Random,
     open: Open<Entry>,
+    /// Memory of what is over, for what is asked next.
+    spare: Vec<Vec<u8>>,
     /// The answers to what is over, and those who wait for them.
     answers: Answers,
     /// Numbers to be sent, by lane. One that is not queued any more is passed over.
@@ -122,6 +127,7 @@ impl Book {
             policy,
             random,
             open: Open::default(),
+            spare: Vec::new(),
             answers: Answers::default(),
             lanes: Default::default(),
             writer: GroupWriter::default(),
@@ -159,6 +165,13 @@ impl Book {
         entry.answer = Some(seat);
         self.ask(entry);
         seat
+    }
+
+    /// The same for what is asked most often, in memory of what is over.
+    pub fn ask_usual(&mut self, usual: &Usual<'_>, stance: Stance, waker: Waker) -> (Seat, Kind) {
+        let asked = Asked::usual(usual, self.spare.pop().unwrap_or_default());
+        let kind = asked.kind;
+        (self.ask_for(Entry::new(asked, stance), Some(waker)), kind)
     }
 
     /// See [`Answers::poll`].
@@ -481,24 +494,31 @@ impl Book {
     }
 
     /// A number is over: it is not sent again.
-    fn take_out(&mut self, number: u64) -> Option<Entry> {
-        let entry = self.open.remove(number)?;
-        self.marks.answered(number);
-        if entry.in_flight {
-            self.adrift.insert(number, (entry.lane(), entry.kind().begins()));
-        }
-        Some(entry)
+    fn take_out(&mut self, number: u64) {
+        self.open.end(number, |entry| {
+            self.marks.answered(number);
+            if entry.in_flight {
+                self.adrift.insert(number, (entry.lane(), entry.kind().begins()));
+            }
+            let memory = entry.take_memory();
+            if memory.capacity() <= SPARE_BYTES_MAX && self.spare.len() < SPARE_MAX {
+                self.spare.push(memory);
+            }
+        });
     }
 
     /// An operation is over, and its number with it.
-    fn end(&mut self, number: u64, outcome: Come, effects: &mut Effects) {
-        let Some(mut entry) = self.take_out(number) else { return };
-        reply(&mut entry, outcome, &mut self.answers, effects);
-        if let Kind::Cancel(recalled) = entry.kind()
-            && let Some(mut recalled) = self.take_out(recalled)
+    fn end(&mut self, number: u64, come: Come, effects: &mut Effects) {
+        let Some(entry) = self.open.get_mut(number) else { return };
+        reply(entry, come, &mut self.answers, effects);
+        let recalled = entry.recalled();
+        self.take_out(number);
+        if let Some(recalled) = recalled
+            && let Some(entry) = self.open.get_mut(recalled)
         {
             // Nothing comes of it any more.
-            reply(&mut recalled, Err(Error::Cancelled), &mut self.answers, effects);
+            reply(entry, Err(Error::Cancelled), &mut self.answers, effects);
+            self.take_out(recalled);
         }
     }
 
@@ -534,7 +554,7 @@ impl Book {
                 entry.stance = background(&self.policy);
             }
             _ if entry.in_flight => entry.stance = Stance::Given,
-            _ => drop(self.take_out(number)),
+            _ => self.take_out(number),
         }
     }
 

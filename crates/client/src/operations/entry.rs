@@ -19,7 +19,7 @@ const WAIT_MAX_US: u64 = 3_600_000_000;
 /// Who waits longer says so again some time before that is over.
 const WAIT_AGAIN_US: u64 = 3_000_000_000;
 /// An operation's number, its own head in a group, and the wait that is left.
-const HEAD_BYTES: usize = 24;
+pub(super) const HEAD_BYTES: usize = 24;
 /// No attempt is given less time.
 const TIMEOUT_MIN_US: u64 = 1_000;
 /// Who stands in line and has no connection tries again after a time between these.
@@ -231,6 +231,16 @@ impl Entry {
             trouble,
             may_have_happened: self.uncertain && self.kind().changes(),
         }))
+    }
+
+    /// The number of the operation that it takes back, if it takes one back.
+    pub fn recalled(&self) -> Option<u64> {
+        self.asked.recalled()
+    }
+
+    /// The memory in which it was encoded: nothing is sent any more.
+    pub fn take_memory(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.asked.bytes)
     }
 
     /// The lock that it is about, if it is about one.

@@ -14,12 +14,13 @@ use leasehold_protocol::v1::operation::What;
 use tokio::sync::{Notify, oneshot};
 
 use super::answers::{Come, Seat};
+use super::asked::Kind;
 use super::begins::Begins;
 use super::book::{Book, Delivery, Effects, Step, Verdict};
-use super::entry::Entry;
+use super::entry::{Entry, Stance};
 use super::notices::Notices;
 use crate::clock::{Clock, Sleep};
-use crate::group::Group;
+use crate::group::{Group, Usual};
 use crate::random::Random;
 use crate::retry::RetryPolicy;
 use crate::wire::{Conversation, Failed, Trouble, Wire};
@@ -83,9 +84,14 @@ impl Link {
         self.take_in(|book| book.ask(entry));
     }
 
-    /// Takes in an operation whose answer somebody waits for, who is woken like this.
-    pub fn ask_for(&self, entry: Entry, waker: Option<Waker>) -> Seat {
-        self.take_in(|book| book.ask_for(entry, waker))
+    /// Takes in an operation whose answer somebody waits for.
+    pub fn ask_for(&self, entry: Entry) -> Seat {
+        self.take_in(|book| book.ask_for(entry, None))
+    }
+
+    /// Takes in what is asked most often, for somebody who is woken like this.
+    pub fn ask_usual(&self, usual: &Usual<'_>, stance: Stance, waker: Waker) -> (Seat, Kind) {
+        self.take_in(|book| book.ask_usual(usual, stance, waker))
     }
 
     fn take_in<T>(&self, asked: impl FnOnce(&mut Book) -> T) -> T {

@@ -23,13 +23,14 @@ use std::task::{Context, Poll, Waker};
 use leasehold_protocol::v1;
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::asked::Asked;
+use self::asked::Asked;
 use self::asking::Asking;
-use self::entry::{Entry, Stance};
+use self::entry::{Entry, HEAD_BYTES, Stance};
 use self::link::Link;
 use self::notices::Notices;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::group::Usual;
 use crate::outcome::Told;
 use crate::random::Random;
 use crate::retry::RetryPolicy;
@@ -165,10 +166,9 @@ impl Operations {
     }
 
     /// Asks by the client's policy, for whoever is woken like this.
-    pub fn begin_for(&self, what: Asked, waker: &Waker) -> Result<Question<'_>, Error> {
-        let entry = Entry::new(what, self.by_policy());
-        check_length(entry.bytes())?;
-        Ok(Question(Asking::begin_for(&*self.streams.first, entry, waker)))
+    pub fn begin_for(&self, what: &Usual<'_>, waker: &Waker) -> Result<Question<'_>, Error> {
+        check_length(what.encoded_len() + HEAD_BYTES)?;
+        Ok(Question(Asking::begin_for(&*self.streams.first, what, self.by_policy(), waker)))
     }
 
     fn begin(&self, what: impl Into<Asked>, stance: Stance) -> Result<Asking, Error> {

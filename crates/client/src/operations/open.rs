@@ -63,15 +63,23 @@ impl<T> Open<T> {
         }
     }
 
-    pub fn remove(&mut self, number: u64) -> Option<T> {
-        let Some(place) = self.place(number) else { return self.old.remove(&number) };
-        let what = self.row.get_mut(place)?.take()?;
+    /// One is over. This is done with it where it is, if it is there.
+    pub fn end(&mut self, number: u64, last: impl FnOnce(&mut T)) {
+        let Some(place) = self.place(number) else {
+            if let Some(mut what) = self.old.remove(&number) {
+                last(&mut what);
+            }
+            return;
+        };
+        let Some(place) = self.row.get_mut(place) else { return };
+        let Some(what) = place else { return };
+        last(what);
+        *place = None;
         self.taken -= 1;
         while let Some(None) = self.row.front() {
             self.row.pop_front();
             self.first += 1;
         }
-        Some(what)
     }
 
     pub fn len(&self) -> usize {
@@ -129,7 +137,9 @@ mod tests {
         }
 
         fn remove(&mut self, number: u64) {
-            assert_eq!(self.open.remove(number), self.map.remove(&number));
+            let mut ended = None;
+            self.open.end(number, |what| ended = Some(*what));
+            assert_eq!(ended, self.map.remove(&number));
             self.agree();
         }
 
@@ -171,7 +181,7 @@ mod tests {
         let stays = open.push("stays");
         for _ in 0..100_000 {
             let number = open.push("goes");
-            assert_eq!(open.remove(number), Some("goes"));
+            open.end(number, |what| assert_eq!(*what, "goes"));
         }
         assert!(open.row.len() <= ROW_MIN + 2);
         assert_eq!((open.get(stays), open.len()), (Some(&"stays"), 1));

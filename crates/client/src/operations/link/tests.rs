@@ -15,6 +15,7 @@ use super::*;
 use crate::boot_clock::BootClock;
 use crate::error::Error;
 use crate::outcome::{Outcome, OutcomeGroup, Told};
+use crate::view::Ask;
 use crate::wire::{Call, CallAnswer};
 
 /// A way that leads nowhere.
@@ -227,10 +228,11 @@ fn who_waits_when_the_task_ends_is_woken_and_told() {
     let (link, _groups) = welcome(&woken);
     woken.0.store(false, Ordering::Relaxed);
     let waker = Waker::from(Arc::clone(&woken));
-    let mut asking = Asking::begin_for(&*link, acquiring(), &waker);
+    let (ask, stance) = (Ask::new("a"), Stance::Policy { attempts: 5 });
+    let mut asking = Asking::begin_for(&*link, &ask.usual("me"), stance, &waker);
     drop(LastWords(Arc::clone(&link)));
     assert!(woken.0.load(Ordering::Relaxed));
     assert!(matches!((&mut asking).now_or_never(), Some(Err(Error::ServerUnavailable(_)))));
-    let mut late = Asking::begin_for(&*link, acquiring(), &waker);
+    let mut late = Asking::begin_for(&*link, &ask.usual("me"), stance, &waker);
     assert!(matches!((&mut late).now_or_never(), Some(Err(Error::ServerUnavailable(_)))));
 }
