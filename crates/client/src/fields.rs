@@ -52,34 +52,56 @@ impl<'m> Fields<'m> {
         }
     }
 
+    /// Most are of one to three bytes.
     #[inline(always)]
     fn varint(&mut self) -> Option<u64> {
-        match self.rest {
-            [only, rest @ ..] if *only < 0x80 => {
-                self.rest = rest;
-                Some(u64::from(*only))
-            }
-            _ => self.longer_varint(),
-        }
+        let (number, rest) = match self.rest {
+            [a, rest @ ..] if *a < 0x80 => (u64::from(*a), rest),
+            [a, b, rest @ ..] if *b < 0x80 => (low(*a) | u64::from(*b) << 7, rest),
+            [a, b, c, rest @ ..] if *c < 0x80 => (low(*a) | low(*b) << 7 | u64::from(*c) << 14, rest),
+            _ => return self.long_varint(),
+        };
+        self.rest = rest;
+        Some(number)
     }
 
     #[inline(never)]
-    fn longer_varint(&mut self) -> Option<u64> {
-        let word = self.rest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) ^ FOLLOWED);
-        // The first byte that no other follows has its highest bit left.
-        let last = word & FOLLOWED & (word & FOLLOWED).wrapping_neg();
+    fn long_varint(&mut self) -> Option<u64> {
+        let Some(bytes) = self.rest.first_chunk() else { return self.last_varint() };
+        let word = u64::from_le_bytes(*bytes);
+        // The highest bit of the first byte that no other follows.
+        let lasts = !word & FOLLOWED;
+        let last = lasts & lasts.wrapping_neg();
         if last == 0 {
-            // It ends too late for this, or the message too early.
             return decode_varint(&mut self.rest).ok();
         }
-        let length = last.trailing_zeros() as usize / 8 + 1;
-        self.rest = &self.rest[length..];
+        self.rest = &self.rest[last.trailing_zeros() as usize / 8 + 1..];
         // Seven bits of each byte up to that one, put together in pairs, in fours, and in eights.
-        let sevens = word & !FOLLOWED & (last | (last - 1));
+        let sevens = word & !FOLLOWED & (last - 1);
         let pairs = sevens & 0x007f_007f_007f_007f | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
         let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
         Some(fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4)
     }
+
+    /// The same near the end of a message.
+    fn last_varint(&mut self) -> Option<u64> {
+        let (mut number, mut shift) = (0, 0);
+        for (at, byte) in self.rest.iter().enumerate() {
+            number |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                self.rest = &self.rest[at + 1..];
+                return Some(number);
+            }
+            // There are fewer than eight.
+            shift = (shift + 7) & 63;
+        }
+        None
+    }
+}
+
+/// What a byte adds that another follows.
+fn low(byte: u8) -> u64 {
+    u64::from(byte & 0x7f)
 }
 
 /// The bit of each byte of a number that says that another follows.

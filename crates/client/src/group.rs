@@ -18,6 +18,9 @@ const NUMBER: u32 = 1;
 const ACQUIRE: u32 = 3;
 const RELEASE: u32 = 5;
 
+/// The most that stands before what an operation asks: two keys, its length and its number.
+const HEAD_BYTES_MAX: usize = 2 + 2 * 10;
+
 /// A field of the message `AcquireRequest`.
 const METADATA: u32 = 8;
 
@@ -65,38 +68,47 @@ pub(crate) struct Release<'a> {
 }
 
 /// What is asked most often: encoded like everything else, without being made first, and where there is room already.
-pub(crate) enum Usual<'a> {
+pub(crate) struct Usual<'a> {
+    what: UsualWhat<'a>,
+    /// Of the message.
+    length: usize,
+}
+
+enum UsualWhat<'a> {
     Acquire(Acquire<'a>),
     Release(Release<'a>),
 }
 
-impl Usual<'_> {
+impl<'a> Usual<'a> {
+    pub fn acquire(acquire: Acquire<'a>) -> Usual<'a> {
+        let length = acquire.length();
+        Usual { what: UsualWhat::Acquire(acquire), length }
+    }
+
+    pub fn release(release: Release<'a>) -> Usual<'a> {
+        let length = release.length();
+        Usual { what: UsualWhat::Release(release), length }
+    }
+
+    /// Whether it asks for a lease, and does not give one back.
+    pub fn is_acquire(&self) -> bool {
+        matches!(self.what, UsualWhat::Acquire(_))
+    }
+
     /// How many bytes it takes.
     pub fn encoded_len(&self) -> usize {
-        let length = self.length();
-        1 + encoded_len_varint(length as u64) + length
+        1 + encoded_len_varint(self.length as u64) + self.length
     }
 
     /// Adds it to this.
     pub fn encode(&self, into: &mut Vec<u8>) {
-        let length = self.length();
-        let field = match self {
-            Usual::Acquire(_) => ACQUIRE,
-            Usual::Release(_) => RELEASE,
-        };
-        into.reserve(1 + encoded_len_varint(length as u64) + length);
+        into.reserve(self.encoded_len());
+        let field = if self.is_acquire() { ACQUIRE } else { RELEASE };
         put_key(into, field, WireType::LengthDelimited);
-        put_varint(into, length as u64);
-        match self {
-            Usual::Acquire(acquire) => acquire.put(into),
-            Usual::Release(release) => release.put(into),
-        }
-    }
-
-    fn length(&self) -> usize {
-        match self {
-            Usual::Acquire(acquire) => acquire.length(),
-            Usual::Release(release) => release.length(),
+        put_varint(into, self.length as u64);
+        match &self.what {
+            UsualWhat::Acquire(acquire) => acquire.put(into),
+            UsualWhat::Release(release) => release.put(into),
         }
     }
 }
@@ -194,14 +206,23 @@ fn put_number(into: &mut Vec<u8>, field: u32, number: u64) {
 }
 
 fn put_bytes(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    put_key(into, field, WireType::LengthDelimited);
-    put_varint(into, bytes.len() as u64);
+    match u8::try_from(bytes.len()) {
+        Ok(length @ ..0x80) => into.extend_from_slice(&[key(field, WireType::LengthDelimited), length]),
+        _ => {
+            put_key(into, field, WireType::LengthDelimited);
+            put_varint(into, bytes.len() as u64);
+        }
+    }
     into.extend_from_slice(bytes);
 }
 
-/// What stands before a field; the numbers of all fields here are below 16.
 fn put_key(into: &mut Vec<u8>, field: u32, kind: WireType) {
-    into.push((field << 3 | kind as u32) as u8);
+    into.push(key(field, kind));
+}
+
+/// What stands before a field; the numbers of all fields here are below 16.
+fn key(field: u32, kind: WireType) -> u8 {
+    (field << 3 | kind as u32) as u8
 }
 
 fn put_varint(into: &mut Vec<u8>, mut number: u64) {
@@ -228,6 +249,7 @@ impl GroupWriter {
 
     /// Adds an operation that asks this; see [`encoded`].
     pub fn add(&mut self, number: u64, what: &[u8]) {
+        self.group.reserve(HEAD_BYTES_MAX + what.len());
         put_key(&mut self.group, OPERATIONS, WireType::LengthDelimited);
         put_varint(&mut self.group, (number_len(number) + what.len()) as u64);
         put_number(&mut self.group, NUMBER, number);

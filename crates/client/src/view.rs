@@ -90,7 +90,7 @@ impl Ask {
 impl Ask {
     /// What asks for this without a wait and without an id of its own.
     pub(crate) fn usual<'a>(&'a self, owner: &'a str) -> Usual<'a> {
-        Usual::Acquire(Acquire {
+        Usual::acquire(Acquire {
             lock: &self.lock,
             owner_id: owner,
             ttl_ms: self.ttl.map(ms),
@@ -132,7 +132,7 @@ pub struct Claim {
 impl Claim {
     /// What gives this back.
     pub(crate) fn usual(&self) -> Usual<'_> {
-        Usual::Release(Release {
+        Usual::release(Release {
             lock: &self.lock,
             owner_id: &self.owner_id,
             lease_id: &self.lease_id,

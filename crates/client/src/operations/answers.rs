@@ -49,6 +49,7 @@ enum State {
 
 impl Answers {
     /// A seat for somebody who waits for this operation.
+    #[inline]
     pub fn sit_down(&mut self, number: u64, waker: Option<Waker>) -> Seat {
         let taken = Place { number, state: State::Awaited(waker) };
         let place = match self.free.pop() {
@@ -65,6 +66,7 @@ impl Answers {
         Seat { place, number }
     }
 
+    #[inline]
     fn place(&mut self, seat: Seat) -> &mut Place {
         let place = &mut self.places[seat.place as usize];
         assert!(place.number == seat.number, "a seat is one operation's, from asking to taking the answer");
@@ -72,6 +74,7 @@ impl Answers {
     }
 
     /// Makes it anybody's. Gives what was there.
+    #[inline]
     fn vacate(&mut self, seat: Seat) -> State {
         let state = std::mem::replace(&mut self.place(seat).state, State::Free);
         assert!(!matches!(state, State::Free), "a seat is left once");
@@ -85,6 +88,7 @@ impl Answers {
     }
 
     /// The operation is over. Gives who is to be woken for it.
+    #[inline]
     pub fn put(&mut self, seat: Seat, come: Come) -> Option<Waker> {
         let place = self.place(seat);
         match &mut place.state {

@@ -65,10 +65,7 @@ impl Asked {
     pub(super) fn usual(usual: &Usual<'_>, mut memory: Vec<u8>) -> Asked {
         memory.clear();
         usual.encode(&mut memory);
-        let kind = match usual {
-            Usual::Acquire(_) => Kind::Acquire,
-            Usual::Release(_) => Kind::Release,
-        };
+        let kind = if usual.is_acquire() { Kind::Acquire } else { Kind::Release };
         Asked { kind, bytes: memory }
     }
 

@@ -160,6 +160,7 @@ impl Book {
     }
 
     /// Takes in an operation whose answer somebody waits for, who is woken like this.
+    #[inline]
     pub fn ask_for(&mut self, mut entry: Entry, waker: Option<Waker>) -> Seat {
         let seat = self.answers.sit_down(self.open.next(), waker);
         entry.answer = Some(seat);
@@ -494,6 +495,7 @@ impl Book {
     }
 
     /// A number is over: it is not sent again.
+    #[inline]
     fn take_out(&mut self, number: u64) {
         self.open.end(number, |entry| {
             self.marks.answered(number);
@@ -508,6 +510,7 @@ impl Book {
     }
 
     /// An operation is over, and its number with it.
+    #[inline]
     fn end(&mut self, number: u64, come: Come, effects: &mut Effects) {
         let Some(entry) = self.open.get_mut(number) else { return };
         reply(entry, come, &mut self.answers, effects);
@@ -569,6 +572,7 @@ impl Book {
 }
 
 /// Answers whoever waits for this operation. Gives whether there is somebody.
+#[inline]
 fn reply(entry: &mut Entry, come: Come, answers: &mut Answers, effects: &mut Effects) -> bool {
     let Some(seat) = entry.answer.take() else { return false };
     effects.woken.extend(answers.put(seat, come));

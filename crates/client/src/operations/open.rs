@@ -16,11 +16,13 @@ pub(super) struct Open<T> {
     row: VecDeque<Option<T>>,
     /// How many places of the row are taken.
     taken: usize,
+    /// How many of its first places are not: they are given up together, because each takes moving what was in it.
+    gone: usize,
 }
 
 impl<T> Default for Open<T> {
     fn default() -> Open<T> {
-        Open { old: BTreeMap::new(), first: 1, row: VecDeque::new(), taken: 0 }
+        Open { old: BTreeMap::new(), first: 1, row: VecDeque::new(), taken: 0, gone: 0 }
     }
 }
 
@@ -31,6 +33,7 @@ impl<T> Open<T> {
     }
 
     /// Takes in one more. Gives its number: they are counted from 1.
+    #[inline]
     pub fn push(&mut self, what: T) -> u64 {
         let number = self.next();
         self.row.push_back(Some(what));
@@ -41,6 +44,7 @@ impl<T> Open<T> {
                 self.taken -= 1;
             }
             self.first += 1;
+            self.gone = self.gone.saturating_sub(1);
         }
         number
     }
@@ -64,6 +68,7 @@ impl<T> Open<T> {
     }
 
     /// One is over. This is done with it where it is, if it is there.
+    #[inline]
     pub fn end(&mut self, number: u64, last: impl FnOnce(&mut T)) {
         let Some(place) = self.place(number) else {
             if let Some(mut what) = self.old.remove(&number) {
@@ -76,9 +81,13 @@ impl<T> Open<T> {
         last(what);
         *place = None;
         self.taken -= 1;
-        while let Some(None) = self.row.front() {
-            self.row.pop_front();
-            self.first += 1;
+        while let Some(None) = self.row.get(self.gone) {
+            self.gone += 1;
+        }
+        if self.gone >= ROW_MIN {
+            self.row.drain(..self.gone);
+            self.first += self.gone as u64;
+            self.gone = 0;
         }
     }
 
