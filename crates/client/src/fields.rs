@@ -23,48 +23,60 @@ impl<'m> Fields<'m> {
     /// The number in this field, which is one below 16; 0 if it is not the next one.
     #[inline(always)]
     pub fn number(&mut self, field: u8) -> Option<u64> {
-        match self.is_next(field << 3 | WireType::Varint as u8) {
-            true => self.varint(),
-            false => Some(0),
+        let key = field << 3 | WireType::Varint as u8;
+        let Some(next) = self.rest.first_chunk::<8>() else { return self.last_number(key) };
+        if next[0] != key {
+            return Some(0);
+        }
+        // Most are of one to three bytes, which are looked at together.
+        let word = u64::from_le_bytes(*next) >> 8;
+        let (number, length) = if word & 0x80 == 0 {
+            (word & 0x7f, 1)
+        } else if word & 0x8000 == 0 {
+            (word & 0x7f | word >> 1 & 0x3f80, 2)
+        } else if word & 0x80_0000 == 0 {
+            (word & 0x7f | word >> 1 & 0x3f80 | word >> 2 & 0x1f_c000, 3)
+        } else {
+            self.rest = &self.rest[1..];
+            return self.long_varint();
+        };
+        self.rest = &self.rest[1 + length..];
+        Some(number)
+    }
+
+    /// The same near the end of a message.
+    #[inline(never)]
+    fn last_number(&mut self, key: u8) -> Option<u64> {
+        match self.rest {
+            [first, rest @ ..] if *first == key => {
+                self.rest = rest;
+                self.last_varint()
+            }
+            _ => Some(0),
         }
     }
 
     /// The bytes in this field; none inside if it is not the next one.
     #[inline(always)]
     pub fn bytes(&mut self, field: u8) -> Option<Option<&'m [u8]>> {
-        if !self.is_next(field << 3 | WireType::LengthDelimited as u8) {
-            return Some(None);
-        }
-        let length = usize::try_from(self.varint()?).ok()?;
+        let key = field << 3 | WireType::LengthDelimited as u8;
+        let length = match self.rest {
+            [first, length, rest @ ..] if *first == key && *length < 0x80 => {
+                self.rest = rest;
+                usize::from(*length)
+            }
+            [first, rest @ ..] if *first == key => {
+                self.rest = rest;
+                usize::try_from(self.long_varint()?).ok()?
+            }
+            _ => return Some(None),
+        };
         let (bytes, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(Some(bytes))
     }
 
-    #[inline(always)]
-    fn is_next(&mut self, key: u8) -> bool {
-        match self.rest {
-            [first, rest @ ..] if *first == key => {
-                self.rest = rest;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Most are of one to three bytes.
-    #[inline(always)]
-    fn varint(&mut self) -> Option<u64> {
-        let (number, rest) = match self.rest {
-            [a, rest @ ..] if *a < 0x80 => (u64::from(*a), rest),
-            [a, b, rest @ ..] if *b < 0x80 => (low(*a) | u64::from(*b) << 7, rest),
-            [a, b, c, rest @ ..] if *c < 0x80 => (low(*a) | low(*b) << 7 | u64::from(*c) << 14, rest),
-            _ => return self.long_varint(),
-        };
-        self.rest = rest;
-        Some(number)
-    }
-
+    /// A number of any length.
     #[inline(never)]
     fn long_varint(&mut self) -> Option<u64> {
         let Some(bytes) = self.rest.first_chunk() else { return self.last_varint() };
@@ -97,11 +109,6 @@ impl<'m> Fields<'m> {
         }
         None
     }
-}
-
-/// What a byte adds that another follows.
-fn low(byte: u8) -> u64 {
-    u64::from(byte & 0x7f)
 }
 
 /// The bit of each byte of a number that says that another follows.

@@ -300,10 +300,11 @@ impl Decoder for GroupCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<OutcomeGroup>, Status> {
-        // A message lies there in one piece; reading plain bytes is much cheaper than taking them from a buffer one by one.
-        // A copy, because leases stay a part of it, and what they came in is to be used again at once.
-        let bytes = Bytes::copy_from_slice(from.chunk());
-        from.advance(bytes.len());
+        // Reading plain bytes is much cheaper than taking them from a buffer one by one; and leases stay a part of them, while
+        // what they came in is to be used again at once.
+        let mut bytes = Vec::with_capacity(from.remaining());
+        bytes.put(from);
+        let bytes = Bytes::from(bytes);
         OutcomeGroup::read(&bytes).map(Some).map_err(|error| Status::internal(error.to_string()))
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use leasehold_client::testing::Server;
 use leasehold_client::{
-    AcquireOptions, Client, Ended, Error, Guard, Lock, LockOptions, RetryPolicy, Session, SessionOptions, Ttl,
+    AcquireOptions, Ask, Client, Ended, Error, Guard, Lock, LockOptions, RetryPolicy, Session,
+    SessionOptions, Ttl,
 };
 
 const S: Duration = Duration::from_secs(1);
@@ -47,6 +48,56 @@ async fn a_grant_that_has_come_and_is_never_looked_at_is_given_back() {
     drop(acquiring);
     server.clock().settle().await;
     assert_eq!(holders(&server, "deploy"), 0);
+}
+
+#[tokio::test]
+async fn a_plain_acquire_that_is_let_go_of_leaves_nothing_behind_however_far_it_got() {
+    let server = Server::new();
+    let client = server.client("one");
+    for ask in [Ask::new("deploy"), Ask { wait: S, ..Ask::new("deploy") }] {
+        let unlooked_at = Box::pin(client.acquire(ask.clone()));
+        server.clock().settle().await;
+        assert_eq!(holders(&server, "deploy"), 0, "nothing is asked before somebody looks");
+        drop(unlooked_at);
+
+        let mut asked = Box::pin(client.acquire(ask.clone()));
+        assert!(step(&mut asked).is_pending());
+        drop(asked);
+        server.clock().settle().await;
+        assert_eq!(holders(&server, "deploy"), 0);
+
+        let mut granted = Box::pin(client.acquire(ask.clone()));
+        assert!(step(&mut granted).is_pending());
+        server.clock().settle().await;
+        assert_eq!(holders(&server, "deploy"), 1);
+        drop(granted);
+        server.clock().settle().await;
+        assert_eq!(holders(&server, "deploy"), 0);
+
+        let mut taken = Box::pin(client.acquire(ask));
+        assert!(step(&mut taken).is_pending());
+        server.clock().settle().await;
+        let Poll::Ready(grant) = step(&mut taken) else { panic!("it has come") };
+        drop(taken);
+        server.clock().settle().await;
+        assert_eq!(holders(&server, "deploy"), 1, "it is the caller's now");
+        client.release(&grant.unwrap().claim()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_plain_release_asks_when_somebody_looks_and_not_before() {
+    let server = Server::new();
+    let client = server.client("one");
+    let claim = client.acquire(Ask::new("deploy")).await.unwrap().claim();
+    drop(client.release(&claim));
+    server.clock().settle().await;
+    assert_eq!(holders(&server, "deploy"), 1);
+    let mut releasing = Box::pin(client.release(&claim));
+    assert!(step(&mut releasing).is_pending());
+    server.clock().settle().await;
+    assert_eq!(holders(&server, "deploy"), 0);
+    assert!(matches!(step(&mut releasing), Poll::Ready(Ok(()))));
 }
 
 #[tokio::test]
