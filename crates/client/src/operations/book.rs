@@ -296,12 +296,12 @@ impl Book {
 
     fn queue_where(&mut self, wanted: impl Fn(Place) -> bool) {
         self.lanes.iter_mut().for_each(VecDeque::clear);
-        for (number, entry) in self.open.iter_mut() {
+        self.open.for_each_mut(|number, entry| {
             if entry.place == Place::Queued || wanted(entry.place) {
                 entry.place = Place::Queued;
                 self.lanes[entry.lane() as usize].push_back(number);
             }
-        }
+        });
     }
 
     /// Whether this stream is over, and nothing more is to be sent on it.

@@ -1,28 +1,33 @@
 //! What is open, by number. Numbers count up and most are soon over, so those of late lie in a row, in which each is found at
-//! once; what stays open for long moves to a map, so that no row grows much longer than what is in it.
+//! once; what stays open for long moves to a map, so that no row grows much longer than what is in it. Both say only where it
+//! is: places are used again, the last one first, so that few are touched by turns.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A row of so many places is never too long.
+/// A row of so many numbers is never too long.
 const ROW_MIN: usize = 64;
+/// The place of what is not open any more.
+const NOWHERE: u32 = u32::MAX;
 
 /// What is open, in the order of its numbers.
 #[derive(Debug)]
 pub(super) struct Open<T> {
-    /// What has been open for long: every number of it is below those of the row.
-    old: BTreeMap<u64, T>,
-    /// The number of the row's first place.
+    /// Where that is which has been open for long: every number of it is below those of the row.
+    old: BTreeMap<u64, u32>,
+    /// The row's first number.
     first: u64,
-    row: VecDeque<Option<T>>,
-    /// How many places of the row are taken.
+    /// Where its numbers are.
+    row: VecDeque<u32>,
+    /// How many numbers of the row are open.
     taken: usize,
-    /// How many of its first places are not: they are given up together, because each takes moving what was in it.
-    gone: usize,
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
 }
 
 impl<T> Default for Open<T> {
     fn default() -> Open<T> {
-        Open { old: BTreeMap::new(), first: 1, row: VecDeque::new(), taken: 0, gone: 0 }
+        let (row, places, free) = (VecDeque::new(), Vec::new(), Vec::new());
+        Open { old: BTreeMap::new(), first: 1, row, taken: 0, places, free }
     }
 }
 
@@ -36,58 +41,69 @@ impl<T> Open<T> {
     #[inline]
     pub fn push(&mut self, what: T) -> u64 {
         let number = self.next();
-        self.row.push_back(Some(what));
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = Some(what);
+                place
+            }
+            None => {
+                self.places.push(Some(what));
+                self.places.len() as u32 - 1
+            }
+        };
+        self.row.push_back(place);
         self.taken += 1;
         while self.row.len() > 2 * self.taken + ROW_MIN {
-            if let Some(Some(what)) = self.row.pop_front() {
-                self.old.insert(self.first, what);
+            if let Some(place) = self.row.pop_front().filter(|place| *place != NOWHERE) {
+                self.old.insert(self.first, place);
                 self.taken -= 1;
             }
             self.first += 1;
-            self.gone = self.gone.saturating_sub(1);
         }
         number
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
+    /// Where it stands in the row, if it is not an old one.
+    fn in_row(&self, number: u64) -> Option<usize> {
         number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok())
     }
 
-    pub fn get(&self, number: u64) -> Option<&T> {
-        match self.place(number) {
-            Some(place) => self.row.get(place)?.as_ref(),
+    /// Where it is, or was to be.
+    fn place(&self, number: u64) -> Option<usize> {
+        let place = match self.in_row(number) {
+            Some(at) => self.row.get(at),
             None => self.old.get(&number),
-        }
+        };
+        place.map(|place| *place as usize)
+    }
+
+    pub fn get(&self, number: u64) -> Option<&T> {
+        self.places.get(self.place(number)?)?.as_ref()
     }
 
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        match self.place(number) {
-            Some(place) => self.row.get_mut(place)?.as_mut(),
-            None => self.old.get_mut(&number),
-        }
+        let place = self.place(number)?;
+        self.places.get_mut(place)?.as_mut()
     }
 
     /// One is over. This is done with it where it is, if it is there.
     #[inline]
     pub fn end(&mut self, number: u64, last: impl FnOnce(&mut T)) {
-        let Some(place) = self.place(number) else {
-            if let Some(mut what) = self.old.remove(&number) {
-                last(&mut what);
-            }
+        let Some(place) = self.place(number) else { return };
+        let Some(left) = self.places.get_mut(place) else { return };
+        let Some(what) = left else { return };
+        last(what);
+        *left = None;
+        self.free.push(place as u32);
+        let Some(at) = self.in_row(number) else {
+            self.old.remove(&number);
             return;
         };
-        let Some(place) = self.row.get_mut(place) else { return };
-        let Some(what) = place else { return };
-        last(what);
-        *place = None;
+        self.row[at] = NOWHERE;
         self.taken -= 1;
-        while let Some(None) = self.row.get(self.gone) {
-            self.gone += 1;
-        }
-        if self.gone >= ROW_MIN {
-            self.row.drain(..self.gone);
-            self.first += self.gone as u64;
-            self.gone = 0;
+        while self.row.front() == Some(&NOWHERE) {
+            self.row.pop_front();
+            self.first += 1;
         }
     }
 
@@ -99,25 +115,41 @@ impl<T> Open<T> {
         self.len() == 0
     }
 
-    /// All of it, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        let row = (self.first..).zip(&self.row).filter_map(|(number, what)| Some((number, what.as_ref()?)));
-        self.old.iter().map(|(number, what)| (*number, what)).chain(row)
+    /// All numbers, in order, and where they are.
+    fn numbers(&self) -> impl Iterator<Item = (u64, u32)> {
+        let row = (self.first..).zip(&self.row).filter(|(_, place)| **place != NOWHERE);
+        self.old
+            .iter()
+            .map(|(number, place)| (*number, *place))
+            .chain(row.map(|(number, place)| (number, *place)))
     }
 
     /// All of it, in order.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
-        let row =
-            (self.first..).zip(&mut self.row).filter_map(|(number, what)| Some((number, what.as_mut()?)));
-        self.old.iter_mut().map(|(number, what)| (*number, what)).chain(row)
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.numbers()
+            .filter_map(|(number, place)| Some((number, self.places.get(place as usize)?.as_ref()?)))
+    }
+
+    /// Does this with all of it, in order.
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(u64, &mut T)) {
+        let old = self.old.iter().map(|(number, place)| (*number, *place));
+        let row = (self.first..).zip(self.row.iter().copied());
+        for (number, place) in old.chain(row) {
+            if let Some(Some(what)) = self.places.get_mut(place as usize) {
+                change(number, what);
+            }
+        }
     }
 
     /// Takes all of it out, in order.
     pub fn take(&mut self) -> impl Iterator<Item = (u64, T)> + use<T> {
+        let numbers: Vec<(u64, u32)> = self.numbers().collect();
         let next = self.next();
-        let Open { old, first, row, .. } = std::mem::take(self);
+        let mut places = std::mem::take(self).places;
         self.first = next;
-        old.into_iter().chain((first..).zip(row).filter_map(|(number, what)| Some((number, what?))))
+        numbers
+            .into_iter()
+            .filter_map(move |(number, place)| Some((number, places.get_mut(place as usize)?.take()?)))
     }
 }
 
@@ -155,7 +187,9 @@ mod tests {
         fn agree(&mut self) {
             let all: Vec<(u64, u64)> = self.map.iter().map(|(number, what)| (*number, *what)).collect();
             assert_eq!(self.open.iter().map(|(number, what)| (number, *what)).collect::<Vec<_>>(), all);
-            assert_eq!(self.open.iter_mut().map(|(number, what)| (number, *what)).collect::<Vec<_>>(), all);
+            let mut changed = Vec::new();
+            self.open.for_each_mut(|number, what| changed.push((number, *what)));
+            assert_eq!(changed, all);
             assert_eq!((self.open.len(), self.open.is_empty()), (all.len(), all.is_empty()));
             for number in [0, 1, self.last / 2, self.last, self.last + 1, u64::MAX] {
                 assert_eq!(self.open.get(number), self.map.get(&number));
@@ -192,7 +226,7 @@ mod tests {
             let number = open.push("goes");
             open.end(number, |what| assert_eq!(*what, "goes"));
         }
-        assert!(open.row.len() <= ROW_MIN + 2);
+        assert!(open.row.len() <= ROW_MIN + 2 && open.places.len() == 2);
         assert_eq!((open.get(stays), open.len()), (Some(&"stays"), 1));
     }
 }

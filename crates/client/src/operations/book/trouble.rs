@@ -146,18 +146,18 @@ impl Book {
         let opened = self.stream.as_ref().is_some_and(|stream| stream.opened_us.is_some());
         let mut overdue = Vec::new();
         let mut due_us = self.welcome_due_us();
-        for (number, entry) in self.open.iter_mut() {
+        self.open.for_each_mut(|number, entry| {
             let look_us = match (entry.place, entry.stance) {
                 // Whether the stream is opened at all is the attempt.
                 (Place::Sent { .. }, Stance::Policy { .. }) if !opened => u64::MAX,
                 (Place::Sent { at_us, due_us }, Stance::Policy { .. }) if due_us <= now_us => {
                     silent |= heard_us <= at_us;
                     overdue.push(number);
-                    continue;
+                    return;
                 }
                 (Place::Sent { due_us, .. }, _) if due_us <= now_us => {
                     overdue.push(number);
-                    continue;
+                    return;
                 }
                 (Place::Sent { due_us, .. }, _) => due_us,
                 (Place::Refused { until_us }, _) if until_us <= now_us => {
@@ -172,14 +172,14 @@ impl Book {
                     Stance::InLine { until_us: Some(until_us) },
                 ) if until_us <= now_us => {
                     overdue.push(number);
-                    continue;
+                    return;
                 }
                 (Place::Refused { until_us }, _) => until_us,
                 (_, Stance::InLine { until_us: Some(until_us) }) => until_us,
                 _ => u64::MAX,
             };
             due_us = due_us.min(look_us);
-        }
+        });
         self.due_us = due_us;
         if silent && opened {
             // Whoever was sent is cut off with the stream, which counts as an attempt.
