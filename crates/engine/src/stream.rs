@@ -243,7 +243,7 @@ impl<N> Stream<N> {
 }
 
 /// The most that is heard at once, however much is in flight.
-const HEARD_MAX: usize = 128;
+const HEARD_MAX: usize = 256;
 /// How often a client that changes nothing is said to be still there; far within the time it is remembered.
 const STILL_THERE_EVERY_US: u64 = 60_000_000;
 
