@@ -374,6 +374,17 @@ mod tests {
         }
     }
 
+    /// A journal with segments of this size, a snapshot of which is due after two.
+    fn begun(bytes: u64) -> FileJournal<FaultyDisk> {
+        let options = Options {
+            segment_bytes: bytes,
+            batch_bytes_max: 1024,
+            snapshot_after_bytes: 2 * bytes,
+            ..Options::new([1; 16])
+        };
+        FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap().0
+    }
+
     /// Appends records of one sector until chores are due, or until so much of the active segment is filled.
     fn fill(journal: &mut FileJournal<FaultyDisk>, to_bytes: u64) -> Vec<Chore> {
         loop {
@@ -398,13 +409,7 @@ mod tests {
     #[test]
     fn a_cut_comes_before_the_snapshot_that_would_be_due_and_takes_its_place() {
         let bytes = 64 << 10;
-        let options = Options {
-            segment_bytes: bytes,
-            batch_bytes_max: 1024,
-            snapshot_after_bytes: 2 * bytes,
-            ..Options::new([1; 16])
-        };
-        let (mut journal, _) = FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap();
+        let mut journal = begun(bytes);
         let mut cuts = Vec::new();
         while cuts.len() < 3 {
             journal.append(b"a batch").unwrap();
@@ -437,13 +442,7 @@ mod tests {
     #[test]
     fn a_cut_whose_state_cannot_be_had_loses_nothing_and_is_made_up_for() {
         let bytes = 16 << 10;
-        let options = Options {
-            segment_bytes: bytes,
-            batch_bytes_max: 1024,
-            snapshot_after_bytes: 2 * bytes,
-            ..Options::new([1; 16])
-        };
-        let (mut journal, _) = FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap();
+        let mut journal = begun(bytes);
         while !journal.wants_cut() {
             journal.append(b"a batch").unwrap();
             let due = journal.chores();
@@ -466,13 +465,7 @@ mod tests {
     #[test]
     fn the_next_segment_comes_before_a_snapshot_and_one_that_waits_for_a_snapshot_hurries_it() {
         let (bytes, kind) = (8192, |chores: &[Chore]| chores.iter().map(Chore::kind).collect::<Vec<_>>());
-        let options = Options {
-            segment_bytes: bytes,
-            batch_bytes_max: 1024,
-            snapshot_after_bytes: 2 * bytes,
-            ..Options::new([1; 16])
-        };
-        let (mut journal, _) = FileJournal::open(FaultyDisk::new(1), options, &mut Nothing).unwrap();
+        let mut journal = begun(bytes);
         let hurried = |journal: &FileJournal<FaultyDisk>| {
             journal.snapshot_underway.as_ref().map(|snapshot| snapshot.hurry.is_up())
         };
