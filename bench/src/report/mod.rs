@@ -22,6 +22,8 @@ pub const FIGURES: &str = "latest.json";
 pub const TAKEN: &str = "taken";
 /// What says there which workloads are of a run before.
 const KEPT: &str = "kept from before";
+/// What stands there between workloads and their run.
+const AS_OF: &str = ": as of ";
 
 /// A run.
 #[derive(Debug)]
@@ -45,16 +47,32 @@ impl Taken {
 
     /// Keeps what was measured before, of workloads and systems that were not measured now.
     pub fn keep(&mut self, before: Taken) {
-        let kept = self.book.keep(&before.book);
-        let known_of = |name: &'static str| before.machine.iter().filter(move |(known, _)| known == name);
-        if let ([_, ..], Some((_, when))) = (&*kept, known_of(TAKEN).next()) {
-            self.machine.push((KEPT.to_owned(), format!("{}: as of {when}", kept.join(", "))));
-            self.machine
-                .extend(known_of(KEPT).map(|(name, what)| (name.clone(), format!("of these, {what}"))));
+        // Each is of the run in which it was measured, however often it was kept since.
+        let mut by_run: Vec<(&str, Vec<&str>)> = Vec::new();
+        for workload in self.book.keep(&before.book) {
+            let Some(when) = before.measured(workload) else { continue };
+            match by_run.iter_mut().find(|(run, _)| *run == when) {
+                Some((_, workloads)) => workloads.push(workload),
+                None => by_run.push((when, vec![workload])),
+            }
         }
+        let rows =
+            by_run.into_iter().map(|(when, workloads)| format!("{}{AS_OF}{when}", workloads.join(", ")));
+        let rows: Vec<_> = rows.map(|what| (KEPT.to_owned(), what)).collect();
+        self.machine.extend(rows);
         let known: Vec<&str> = self.met.iter().map(|met| met.name).collect();
         let others: Vec<Met> = before.met.into_iter().filter(|met| !known.contains(&met.name)).collect();
         self.met.extend(others);
+    }
+
+    /// When this workload was measured, if that is known.
+    fn measured(&self, workload: &str) -> Option<&str> {
+        let known_of = |name: &'static str| {
+            self.machine.iter().filter(move |(known, _)| known == name).map(|(_, what)| what.as_str())
+        };
+        let mut kept = known_of(KEPT).filter_map(|what| what.split_once(AS_OF));
+        let before = kept.find(|(workloads, _)| workloads.split(", ").any(|kept| kept == workload));
+        before.map(|(_, when)| when).or_else(|| known_of(TAKEN).next())
     }
 
     /// Writes everything into this folder, which is made if need be.
@@ -103,9 +121,20 @@ mod tests {
         assert_eq!(second.book.figures().count(), 3);
         let mut third = taken("evening", &["contended", "renewals"]);
         third.keep(second);
-        assert_eq!(said(&third), ["held: as of noon", "of these, renewals, held: as of morning"]);
+        assert_eq!(said(&third), ["held: as of morning"]);
+        let mut fourth = taken("dusk", &["held"]);
+        fourth.keep(third);
+        assert_eq!(said(&fourth), ["contended, renewals: as of evening"]);
+        let mut third = taken("evening", &["renewals"]);
+        third.keep(taken("noon", &["contended"]));
+        third.keep(taken("morning", &["contended", "held"]));
+        let mut fifth = taken("dusk", &["renewals"]);
+        fifth.keep(third);
+        let mut both = said(&fifth);
+        both.sort();
+        assert_eq!(both, ["contended: as of noon", "held: as of morning"]);
         let mut whole = taken("night", &["contended", "renewals", "held"]);
-        whole.keep(third);
+        whole.keep(fifth);
         assert!(said(&whole).is_empty());
     }
 }
