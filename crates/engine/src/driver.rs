@@ -311,7 +311,7 @@ impl Driver {
                 self.storage.chore_done(done)?;
             }
             if let Some(picture) = picture {
-                self.away(|storage| storage.take_picture(picture))?;
+                self.away(|storage| storage.snapshot_of(picture))?;
             }
             match next {
                 Next::Append(batch) => {

@@ -127,8 +127,8 @@ impl Storage {
         self.takes_pictures && self.journal.wants_cut()
     }
 
-    /// Makes a snapshot of this state, which is that as of the last batch.
-    pub fn take_picture(&mut self, picture: Picture) -> Result<(), StorageError> {
+    /// Has a snapshot made of this state, which must be that as of the last batch.
+    pub fn snapshot_of(&mut self, picture: Picture) -> Result<(), StorageError> {
         if let Some(chore) = self.journal.cut()? {
             // The chore thread outlives this sender.
             let _ = self.chores.send(Due { chore, picture: Some(picture) });
