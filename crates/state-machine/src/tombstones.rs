@@ -1,16 +1,15 @@
 //! How ended leases and sessions ended, for those who still come with their ids. A retried release is told the truth,
 //! and a mismatch is told apart from an end, as long as the stone stands.
 //!
-//! A journal that is only added up to be written out again looks for no stone. So stones are found by tables that are
-//! built when somebody is first served; until then they stand in a row, and nothing else is kept of them. The tables are far
-//! larger than a processor's cache, and hardly anybody looks for a stone. So the newest stay out of them, and go in many
-//! at a time: then the processor fetches the places of several at once, where one alone would wait for its own.
+//! A journal that is only added up to be written out again looks for no stone. So stones are found by an index that is
+//! built when somebody is first served; until then they stand in a row, and nothing else is kept of them. Stones are set by the
+//! hundred thousand a second and hardly ever looked for: entering one must not wait for memory, and forgetting one must cost
+//! nothing. So the index is in blocks, each of which has the stones of some numbers in a row, stays in a processor's cache while it
+//! is filled, and goes as a whole when all of them are forgotten. Whoever looks for a stone looks into all blocks.
 
+use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
-
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use crate::event::Ending;
 use crate::ids::{Payload, Secret};
@@ -30,64 +29,69 @@ pub(crate) struct Tombstone {
 #[derive(Debug)]
 pub(crate) struct Tombstones {
     pub(crate) set: Remembered<Tombstone>,
-    /// Not journaled, and not there before it is needed.
-    by_secret: Option<Tables>,
+    /// Not journaled, and not there before it is needed. The newest block is the last.
+    index: Option<VecDeque<Block>>,
 }
 
-/// The newest stone of each secret: the low half of its number. Many tables, so that one which grows holds nobody up.
+/// Finds the stones of some numbers in a row by their secrets.
 #[derive(Debug)]
-struct Tables {
-    tables: Vec<HashTable<u32>>,
-    /// Stones from this number on are in none.
-    entered: u64,
+struct Block {
+    /// The number of its first stone.
+    first: u64,
+    /// How many stones are in it.
+    len: usize,
+    /// Twice as many places as it takes stones, a power of two. A stone has the first free place from that of its hash on: how
+    /// far it is from the first stone, and above that some other bits of its hash.
+    places: Vec<u32>,
 }
 
-/// As many stones stay out of the tables at most.
-const OUTSIDE_MAX: usize = 128;
-/// The tables are two to the power of this.
-const TABLES_BITS: u32 = 6;
+/// A block takes as many stones as there were when it was begun, within these bounds: one that is small is enough where little
+/// ends, and one that is large makes for few of them.
+const BLOCK_MIN: usize = 1 << 10;
+const BLOCK_MAX: usize = 1 << DISTANCE_BITS;
+/// Bits for how far a stone is from the first of its block.
+const DISTANCE_BITS: u32 = 16;
+/// Bits of a hash that are kept beside that.
+const SIGN_BITS: u32 = 15;
+/// No place of a stone: those leave one bit unused.
+const FREE: u32 = u32::MAX;
 
 impl Tombstones {
     pub(crate) fn new() -> Self {
-        Tombstones { set: Remembered::new(), by_secret: None }
+        Tombstones { set: Remembered::new(), index: None }
     }
 
     /// From now on stones are looked for.
     pub(crate) fn index(&mut self) {
-        if self.by_secret.is_none() {
-            let room = self.set.len() >> TABLES_BITS;
-            let tables = (0..1 << TABLES_BITS).map(|_| HashTable::with_capacity(room)).collect();
-            let mut tables = Tables { tables, entered: self.set.first() };
-            tables.enter_all(&self.set);
-            self.by_secret = Some(tables);
+        if self.index.is_none() {
+            let mut blocks = VecDeque::new();
+            for (number, stone) in (self.set.first()..).zip(self.set.iter()) {
+                enter(&mut blocks, number, &stone.secret, self.set.len());
+            }
+            self.index = Some(blocks);
         }
     }
 
     pub(crate) fn set(&mut self, stone: Tombstone, now_us: u64) {
         self.set.push(stone, now_us);
-        if let Some(tables) = &mut self.by_secret
-            && tables.outside(&self.set).count() > OUTSIDE_MAX
-        {
-            tables.enter_all(&self.set);
+        if let Some(blocks) = &mut self.index {
+            enter(blocks, self.set.end() - 1, &stone.secret, self.set.len());
         }
     }
 
+    /// The newest stone of a secret.
     pub(crate) fn get(&self, secret: &Secret) -> Option<Tombstone> {
-        assert!(self.by_secret.is_some(), "stones are looked for only where somebody is served");
-        let tables = self.by_secret.as_ref()?;
-        let mut outside = tables.outside(&self.set).rev().filter_map(|number| self.set.get(number));
-        let newest = outside.find(|stone| stone.secret == *secret);
-        newest.or_else(|| tables.find(&self.set, secret)).copied()
+        assert!(self.index.is_some(), "stones are looked for only where somebody is served");
+        let mut blocks = self.index.iter().flatten().rev();
+        blocks.find_map(|block| block.find(secret, &self.set)).copied()
     }
 
     pub(crate) fn forget_before(&mut self, number: u64) {
-        loop {
-            let first = self.set.first();
-            let Some(stone) = self.set.pop_before(number) else { return };
-            if let Some(tables) = &mut self.by_secret {
-                tables.forget(first, &stone.secret);
-            }
-        }
+        while self.set.pop_before(number).is_some() {}
+        let first = self.set.first();
+        while let Some(blocks) = &mut self.index
+            && blocks.pop_front_if(|block| block.end() <= first).is_some()
+        {}
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -95,55 +99,66 @@ impl Tombstones {
     }
 }
 
-impl Tables {
-    /// The numbers of the stones that are in no table.
-    fn outside(&self, set: &Remembered<Tombstone>) -> Range<u64> {
-        self.entered.max(set.first())..set.end()
+/// Takes a stone in, the newest of so many.
+fn enter(blocks: &mut VecDeque<Block>, number: u64, secret: &Secret, stones: usize) {
+    let full = blocks.back().is_none_or(|last| last.len == last.places.len() / 2);
+    if full {
+        let takes = stones.next_power_of_two().clamp(BLOCK_MIN, BLOCK_MAX);
+        blocks.push_back(Block { first: number, len: 0, places: vec![FREE; 2 * takes] });
+    }
+    if let Some(last) = blocks.back_mut() {
+        last.enter(number, secret);
+    }
+}
+
+impl Block {
+    /// The number after its last stone.
+    fn end(&self) -> u64 {
+        self.first + self.len as u64
     }
 
-    /// Takes in all stones that are outside.
-    fn enter_all(&mut self, set: &Remembered<Tombstone>) {
-        for number in self.outside(set) {
-            let secret = &stone(set, number as u32).secret;
-            let hash = hash(secret);
-            let same = |low: &u32| stone(set, *low).secret == *secret;
-            let rehash = |low: &u32| self::hash(&stone(set, *low).secret);
-            match self.tables[place(hash)].entry(hash, same, rehash) {
-                Entry::Occupied(mut entry) => *entry.get_mut() = number as u32,
-                Entry::Vacant(place) => {
-                    place.insert(number as u32);
-                }
+    fn enter(&mut self, number: u64, secret: &Secret) {
+        assert!(number == self.end(), "stones are entered one after the other");
+        let hash = hash(secret);
+        let mut at = self.first_place(hash);
+        // Half of the places stay free.
+        while self.places[at] != FREE {
+            at = self.next_place(at);
+        }
+        self.places[at] = sign(hash) << DISTANCE_BITS | self.len as u32;
+        self.len += 1;
+    }
+
+    /// The newest stone of a secret that is in here, unless it is forgotten.
+    fn find<'a>(&self, secret: &Secret, set: &'a Remembered<Tombstone>) -> Option<&'a Tombstone> {
+        let hash = hash(secret);
+        let mut at = self.first_place(hash);
+        let mut found = None;
+        while self.places[at] != FREE {
+            let place = self.places[at];
+            if place >> DISTANCE_BITS == sign(hash) {
+                let number = self.first + u64::from(place & ((1 << DISTANCE_BITS) - 1));
+                let stone = set.get(number).filter(|stone| stone.secret == *secret);
+                // What was set later has a later place.
+                found = stone.or(found);
             }
+            at = self.next_place(at);
         }
-        self.entered = set.end();
+        found
     }
 
-    fn find<'a>(&self, set: &'a Remembered<Tombstone>, secret: &Secret) -> Option<&'a Tombstone> {
-        let hash = hash(secret);
-        let low = self.tables[place(hash)].find(hash, |low| stone(set, *low).secret == *secret)?;
-        Some(stone(set, *low))
+    fn first_place(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.places.len() - 1)
     }
 
-    /// The stone with this number is gone. A newer one of the same secret stays.
-    fn forget(&mut self, number: u64, secret: &Secret) {
-        let hash = hash(secret);
-        if let Ok(entry) = self.tables[place(hash)].find_entry(hash, |low| *low == number as u32) {
-            entry.remove();
-        }
+    fn next_place(&self, at: usize) -> usize {
+        (at + 1) & (self.places.len() - 1)
     }
 }
 
-/// Which table a hash belongs to: by bits that the tables themselves do not go by.
-fn place(hash: u64) -> usize {
-    (hash >> (57 - TABLES_BITS)) as usize & ((1 << TABLES_BITS) - 1)
-}
-
-/// The stone whose number has this low half: there are never so many that two have the same.
-fn stone(set: &Remembered<Tombstone>, low: u32) -> &Tombstone {
-    let beyond_first = low.wrapping_sub(set.first() as u32);
-    let stone = set.get(set.first() + u64::from(beyond_first));
-    assert!(stone.is_some(), "what the table names still stands");
-    stone.unwrap_or_else(|| unreachable!("asserted above"))
+/// Bits of a hash that do not say which place is its first.
+fn sign(hash: u64) -> u32 {
+    hash as u32 >> (u32::BITS - SIGN_BITS)
 }
 
 /// Secrets are drawn at random by the server, and only those are kept: nobody outside can choose them to be alike.
@@ -168,8 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_comes_late_tells_the_same() {
-        // Numbers whose low half runs over on the way.
+    fn an_index_that_comes_late_tells_the_same() {
         let first = u64::from(u32::MAX) - 500;
         let (mut early, mut late) = (Tombstones::new(), Tombstones::new());
         early.index();
@@ -188,5 +202,27 @@ mod tests {
             stones.forget_before(u64::MAX);
             assert_eq!((stones.len(), check(stones, 9000), check(stones, 3)), (0, None, None));
         }
+    }
+
+    #[test]
+    fn every_stone_that_stands_is_found_through_all_blocks() {
+        let mut stones = Tombstones::new();
+        stones.index();
+        let end = 5 * BLOCK_MAX as u64;
+        for n in 0..end {
+            stones.set(stone(n, n), n);
+            // Grows at first, and then as many go as come.
+            if n % 1000 == 0 {
+                stones.forget_before(n.saturating_sub(2 * BLOCK_MAX as u64));
+            }
+            for seen in [n, n - n.min(7), n / 2] {
+                assert_eq!(check(&stones, seen), Some(seen).filter(|seen| *seen >= stones.set.first()));
+            }
+        }
+        let blocks = stones.index.iter().flatten();
+        assert!(blocks.clone().count() <= 4, "those whose stones are all forgotten are gone");
+        assert!(blocks.clone().skip(1).all(|block| block.places.len() == 2 * BLOCK_MAX));
+        assert!((stones.set.first()..end).all(|n| check(&stones, n) == Some(n)));
+        assert_eq!((check(&stones, stones.set.first() - 1), check(&stones, end)), (None, None));
     }
 }
