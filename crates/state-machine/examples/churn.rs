@@ -98,7 +98,10 @@ fn main() {
     for (what, mut each_ns) in [("decided", decided_ns), ("written", written_ns)] {
         each_ns.sort_unstable();
         let middle_ns = each_ns[each_ns.len() / 2];
-        println!("{what}: {middle_ns} ns a request (a tenth of the turns less than {})", each_ns[each_ns.len() / 10]);
+        println!(
+            "{what}: {middle_ns} ns a request (a tenth of the turns less than {})",
+            each_ns[each_ns.len() / 10]
+        );
     }
     println!("{} ended leases kept", machine.counts().tombstones);
 }

@@ -49,7 +49,11 @@ impl Machine {
             }
         };
         let promise = self.promise(ttl, self.deadline_us(lease), arrived_raw_us);
-        let version = self.space.version(&lease.resource, &self.leases).unwrap_or(seq);
+        // Whatever changes a lease changes its place: if that was the newest event of all, the place is not looked for.
+        let version = match lease.changed == self.seq {
+            true => seq,
+            false => self.space.version(&lease.resource, &self.leases).unwrap_or(seq),
+        };
         Some(LeaseView {
             resource: lease.resource.clone(),
             owner: self.owners.name(lease.owner).clone(),
