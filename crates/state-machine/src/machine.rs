@@ -22,7 +22,7 @@ use crate::space::Space;
 use crate::time::Now;
 use crate::timers::{Due, Timers};
 use crate::tombstones::Tombstones;
-use crate::words::Ttl;
+use crate::words::{ClientId, Ttl};
 
 /// The state machine.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ pub struct Machine {
     /// When clients of streams were last looked over for those not heard of any more, and how far that has come.
     pub(crate) looked_over_us: u64,
     pub(crate) looked_over: Option<ClientKey>,
+    /// Which client of a stream was named last, and its key: what comes together mostly comes from one.
+    client_named: Option<(ClientId, ClientKey)>,
 }
 
 /// The journaled time up to which the server may answer grants and renewals.
@@ -177,6 +179,7 @@ impl Machine {
             forgot_us: 0,
             looked_over_us: 0,
             looked_over: None,
+            client_named: None,
         }
     }
 
@@ -261,6 +264,18 @@ impl Machine {
     /// The key of all hashes; before the journal is founded, one that nobody relies on.
     pub(crate) fn hash_key(&self) -> HashKey {
         self.key.unwrap_or_default()
+    }
+
+    /// The key of a stream's client. Nobody is named before the journal is founded, so that it stays the same.
+    pub(crate) fn client_key(&mut self, client: &ClientId) -> ClientKey {
+        match &self.client_named {
+            Some((named, key)) if named == client => *key,
+            _ => {
+                let key = self.hash_key().client(client);
+                self.client_named = Some((client.clone(), key));
+                key
+            }
+        }
     }
 
     /// Takes an event in and puts it out: the only way in which a decision changes what is journaled.

@@ -93,7 +93,10 @@ impl Resource {
     /// The resource by its kind.
     pub fn kind(&self) -> Kind<'_> {
         let text: &str = &self.0;
-        if let Some(path) = text.strip_prefix("path:") {
+        // Nearly all names are told from everything else by their first letter.
+        if !text.starts_with(['p', 'i', 'r']) {
+            Kind::Name(text)
+        } else if let Some(path) = text.strip_prefix("path:") {
             Kind::Path(path)
         } else if let Some(number) = text.strip_prefix("inode:") {
             Kind::Bytes(Bytes { inode: known_number(number), start: 0, end: NUMBER_END })

@@ -153,15 +153,18 @@ impl Machine {
 
     /// A request id with what is asked under it.
     pub(crate) fn mark(
-        &self,
+        &mut self,
         owner: &Owner,
         id: &RequestId,
         add: impl FnOnce(&mut PayloadHasher),
     ) -> RequestMark {
-        let key = self.hash_key();
-        let mut payload = key.begin_payload();
+        let mut payload = self.hash_key().begin_payload();
         add(&mut payload);
-        RequestMark { name: key.request(owner, id), payload: payload.finish() }
+        let name = match id {
+            RequestId::Numbered(client, number) => RequestName::Numbered(self.client_key(client), *number),
+            RequestId::Chosen(_) => self.hash_key().request(owner, id),
+        };
+        RequestMark { name, payload: payload.finish() }
     }
 }
 

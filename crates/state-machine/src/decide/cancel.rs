@@ -74,7 +74,7 @@ impl Machine {
         open: &[u64],
         out: &mut Output,
     ) {
-        let key = self.hash_key().client(client);
+        let key = self.client_key(client);
         let answered_through = answered_through.min(NUMBER_END - 1);
         self.requests.hear_of(&key, self.now.us);
         let known = self.requests.clients.get(&key);

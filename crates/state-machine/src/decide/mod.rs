@@ -85,7 +85,7 @@ impl Machine {
                 self.cancel(Some(resource), name, request.secret, out).into()
             }
             Command::CancelNumber { client, number } => {
-                let name = RequestName::Numbered(self.hash_key().client(client), *number);
+                let name = RequestName::Numbered(self.client_key(client), *number);
                 self.cancel(None, name, request.secret, out).into()
             }
             Command::Mark { client, answered_through, open } => {
