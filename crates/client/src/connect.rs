@@ -26,6 +26,9 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that a server may send ahead, on one stream and on all: an answer with a long line of waiters fits.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes that a server may put into one frame, which is read as a whole: a group of answers comes in one piece, and wakes whoever
+/// reads it once.
+const FRAME_BYTES_MAX: u32 = 64 << 10;
 /// Streams on one connection of which none stands in another's way even when nobody takes what they bring.
 pub(crate) const FULL_STREAMS_MAX: usize = (CONNECTION_WINDOW_BYTES / STREAM_WINDOW_BYTES) as usize;
 
@@ -145,6 +148,7 @@ async fn converse(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) 
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES_MAX)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
         .handshake(TokioIo::new(socket))

@@ -52,6 +52,9 @@ pub const HTTP2_STREAMS_MAX: u32 = 1024;
 pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 4 * BODY_BYTES_MAX as u32;
 /// Bytes of bodies that a client may send ahead on one HTTP/2 connection.
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes that a client may put into one HTTP/2 frame, which is read as a whole: as many as a body of ours has at most, so that a
+/// group of operations comes in one piece and wakes whoever reads it once.
+pub const HTTP2_FRAME_BYTES_MAX: u32 = BODY_BYTES_MAX as u32;
 /// Bytes that one HTTP/2 stream may have ready to be sent.
 pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
 /// Streams that a client may open and take back before they are even looked at; beyond it the connection is closed.

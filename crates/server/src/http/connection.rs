@@ -27,9 +27,9 @@ use super::places::{Busy, Guest};
 use super::socket::{HangUp, Socket};
 use crate::doors;
 use crate::limits::{
-    HEAD_BYTES_MAX, HEADERS_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_ERRORS_MAX, HTTP2_PING_EVERY,
-    HTTP2_PING_TIMEOUT, HTTP2_RESETS_PENDING_MAX, HTTP2_SEND_BYTES_MAX, HTTP2_STREAM_WINDOW_BYTES,
-    HTTP2_STREAMS_MAX, LEAVE_TIMEOUT, REFUSAL_TIMEOUT,
+    HEAD_BYTES_MAX, HEADERS_MAX, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_ERRORS_MAX, HTTP2_FRAME_BYTES_MAX,
+    HTTP2_PING_EVERY, HTTP2_PING_TIMEOUT, HTTP2_RESETS_PENDING_MAX, HTTP2_SEND_BYTES_MAX,
+    HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX, LEAVE_TIMEOUT, REFUSAL_TIMEOUT,
 };
 
 /// Serves a connection. When the client closes it, the calls in flight are dropped, and with them places in line
@@ -157,6 +157,7 @@ fn builder(limits: ConnectionLimits) -> auto::Builder<TokioExecutor> {
         .max_header_list_size(HEAD_BYTES_MAX as u32)
         .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
         .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
+        .max_frame_size(HTTP2_FRAME_BYTES_MAX)
         .max_send_buf_size(HTTP2_SEND_BYTES_MAX)
         .max_pending_accept_reset_streams(HTTP2_RESETS_PENDING_MAX)
         .max_local_error_reset_streams(HTTP2_ERRORS_MAX)
