@@ -1,5 +1,5 @@
 //! What it costs the state machine alone when many clients of one stream take locks and give them back: nanoseconds for each
-//! request, and what of that is writing the events down.
+//! request, what of that is writing the events down, and what a release of a lease costs that nobody knows.
 //!
 //! `cargo run --release -p leasehold-state-machine --example churn -- [clients] [requests]`
 //!
@@ -13,7 +13,7 @@ use leasehold_state_machine::answer::Answer;
 use leasehold_state_machine::codec::{BatchWriter, Stamp};
 use leasehold_state_machine::command::{Acquire, Attachment, Command, Proof, Request};
 use leasehold_state_machine::event::Event;
-use leasehold_state_machine::ids::{HashKey, Secret};
+use leasehold_state_machine::ids::{HashKey, LeaseId, Secret};
 use leasehold_state_machine::limits::Limits;
 use leasehold_state_machine::resource::Resource;
 use leasehold_state_machine::time::Now;
@@ -22,6 +22,8 @@ use leasehold_state_machine::{Machine, Output};
 
 /// Names that each client uses in turn.
 const NAMES_EACH: u64 = 8;
+/// Leases that nobody knows are asked for so often.
+const UNKNOWN: u64 = 100_000;
 /// Numbers after which the stream's client says that it has their answers.
 const MARK_EVERY: u64 = 4096;
 
@@ -103,7 +105,14 @@ fn main() {
             each_ns[each_ns.len() / 10]
         );
     }
-    println!("{} ended leases kept", machine.counts().tombstones);
+    let unknown: Vec<Request> = (0..UNKNOWN).map(|n| unknown(requests * 2 + n, now_us)).collect();
+    let began = Instant::now();
+    for request in unknown {
+        assert!(machine.decide(request, &mut out).is_none(), "taken at once");
+    }
+    let each_ns = began.elapsed().as_nanos() as u64 / UNKNOWN;
+    assert!(out.replies.iter().all(|reply| reply.outcome.is_err()), "nobody knows them");
+    println!("{} ended leases kept; {each_ns} ns to look for one in vain", machine.counts().tombstones);
 }
 
 fn now(us: u64) -> Now {
@@ -121,6 +130,18 @@ fn acquire(client: u64, name: u64, stream: &ClientId, number: u64) -> Acquire {
         request_id: Some(RequestId::Numbered(stream.clone(), number)),
         metadata: Metadata::default(),
     }
+}
+
+/// A release of a lease that never was.
+fn unknown(number: u64, now_us: u64) -> Request {
+    let proof = Proof {
+        resource: Resource::parse("bench-0-0").unwrap(),
+        owner: Owner::parse("bench/0").unwrap(),
+        lease: LeaseId { slot: u32::MAX, secret: Secret([mix(number), mix(!number)]) },
+        token: 1,
+    };
+    let (attachment, secret) = (Attachment(number), Secret([1, number]));
+    Request { attachment, arrived_raw_us: now_us, secret, command: Command::Release(proof) }
 }
 
 /// Spreads bits.
