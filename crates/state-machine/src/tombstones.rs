@@ -5,7 +5,8 @@
 //! built when somebody is first served; until then they stand in a row, and nothing else is kept of them. Stones are set by the
 //! hundred thousand a second and hardly ever looked for: entering one must not wait for memory, and forgetting one must cost
 //! nothing. So the index is in blocks, each of which has the stones of some numbers in a row, stays in a processor's cache while it
-//! is filled, and goes as a whole when all of them are forgotten. Whoever looks for a stone looks into all blocks.
+//! is filled, and goes as a whole when all of them are forgotten. The newest stones stand outside until there are enough of them to go in
+//! together, so that none waits by itself for its place in a block. Whoever looks for a stone looks among those and into all blocks.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -29,7 +30,7 @@ pub(crate) struct Tombstone {
 #[derive(Debug)]
 pub(crate) struct Tombstones {
     pub(crate) set: Remembered<Tombstone>,
-    /// Not journaled, and not there before it is needed. The newest block is the last.
+    /// Not journaled, and not there before it is needed. The newest block is the last; what was set after its stones is in none.
     index: Option<VecDeque<Block>>,
 }
 
@@ -45,6 +46,8 @@ struct Block {
     places: Vec<u32>,
 }
 
+/// So many stones go into a block together: a processor fetches the places of several at once.
+const TOGETHER: u64 = 64;
 /// A block takes as many stones as there were when it was begun, within these bounds: one that is small is enough where little
 /// ends, and one that is large makes for few of them.
 const BLOCK_MIN: usize = 1 << 10;
@@ -64,26 +67,38 @@ impl Tombstones {
     /// From now on stones are looked for.
     pub(crate) fn index(&mut self) {
         if self.index.is_none() {
-            let mut blocks = VecDeque::new();
-            for (number, stone) in (self.set.first()..).zip(self.set.iter()) {
-                enter(&mut blocks, number, &stone.secret, self.set.len());
-            }
-            self.index = Some(blocks);
+            self.index = Some(VecDeque::new());
+            self.enter_outside();
         }
     }
 
     pub(crate) fn set(&mut self, stone: Tombstone, now_us: u64) {
         self.set.push(stone, now_us);
-        if let Some(blocks) = &mut self.index {
-            enter(blocks, self.set.end() - 1, &stone.secret, self.set.len());
+        if self.index.is_some() && self.set.end() - self.outside() >= TOGETHER {
+            self.enter_outside();
+        }
+    }
+
+    /// The number of the first stone that is in no block.
+    fn outside(&self) -> u64 {
+        self.index.iter().flatten().next_back().map_or(self.set.first(), Block::end)
+    }
+
+    fn enter_outside(&mut self) {
+        let outside = self.outside()..self.set.end();
+        let Some(blocks) = &mut self.index else { return };
+        for (number, stone) in outside.filter_map(|number| Some((number, self.set.get(number)?))) {
+            enter(blocks, number, &stone.secret, self.set.len());
         }
     }
 
     /// The newest stone of a secret.
     pub(crate) fn get(&self, secret: &Secret) -> Option<Tombstone> {
         assert!(self.index.is_some(), "stones are looked for only where somebody is served");
+        let mut outside = (self.outside()..self.set.end()).rev().filter_map(|number| self.set.get(number));
         let mut blocks = self.index.iter().flatten().rev();
-        blocks.find_map(|block| block.find(secret, &self.set)).copied()
+        let newest = outside.find(|stone| stone.secret == *secret);
+        newest.or_else(|| blocks.find_map(|block| block.find(secret, &self.set))).copied()
     }
 
     pub(crate) fn forget_before(&mut self, number: u64) {
@@ -224,5 +239,28 @@ mod tests {
         assert!(blocks.clone().skip(1).all(|block| block.places.len() == 2 * BLOCK_MAX));
         assert!((stones.set.first()..end).all(|n| check(&stones, n) == Some(n)));
         assert_eq!((check(&stones, stones.set.first() - 1), check(&stones, end)), (None, None));
+    }
+
+    #[test]
+    fn stones_outside_are_found_and_forgotten_and_go_in_together() {
+        let mut stones = Tombstones::new();
+        stones.index();
+        let blocks = |stones: &Tombstones| stones.index.iter().flatten().count();
+        (0..TOGETHER - 1).for_each(|n| stones.set(stone(n, n), n));
+        assert_eq!((blocks(&stones), stones.outside()), (0, 0));
+        assert!((0..TOGETHER - 1).all(|n| check(&stones, n) == Some(n)));
+        // A newer stone of the same secret, the one outside and the other in a block.
+        stones.set(stone(3, 100), 0);
+        stones.set(stone(4, 101), 0);
+        assert_eq!((blocks(&stones), stones.outside()), (1, TOGETHER));
+        assert_eq!([3, 4, 5].map(|secret| check(&stones, secret)), [Some(100), Some(101), Some(5)]);
+        // The block goes, and some of what was never in one.
+        stones.set(stone(5, 102), 0);
+        stones.forget_before(TOGETHER + 1);
+        assert_eq!((blocks(&stones), stones.outside()), (0, TOGETHER + 1));
+        assert_eq!([3, 4, 5].map(|secret| check(&stones, secret)), [None, None, Some(102)]);
+        (0..TOGETHER).for_each(|n| stones.set(stone(n, n), n));
+        assert!((0..TOGETHER).all(|n| check(&stones, n) == Some(n)));
+        assert_eq!((blocks(&stones), stones.outside()), (1, 2 * TOGETHER + 1));
     }
 }
