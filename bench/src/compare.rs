@@ -1,9 +1,11 @@
 //! The comparison: every system in turn, size by size, and all of that again for each repetition. All systems of a repetition
 //! run at once, but those that are not measured are stopped, so that they take nothing from the one that is.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::book::{Book, Key, Progress};
+use crate::disk;
 use crate::drive::{Plan, Workload};
 use crate::peers::{Peer, Running, Skipped};
 use crate::report::show;
@@ -150,9 +152,26 @@ pub fn run(
             for (system, running) in &running {
                 one_system(plan, system, running, book, progress);
             }
+            if plan.workload == Workload::Contended {
+                the_disk(plan, folder.path(), book);
+            }
         }
     }
+    if plans.iter().any(|plan| plan.workload == Workload::Contended) {
+        let what = Ok((format!("{} bytes each", disk::RECORD_BYTES), Vec::new()));
+        met.push(Met { name: disk::NAME, title: disk::TITLE, what });
+    }
     Ok(met)
+}
+
+/// What the disk leaves to anybody who waits in line for each change to be durable.
+fn the_disk(plan: Plan, folder: &Path, book: &mut Book) {
+    rustix::fs::sync();
+    let key = Key { workload: plan.workload.name(), system: disk::NAME, way: "", size: plan.clients };
+    match disk::commits(folder, disk::RECORD_BYTES, plan.time) {
+        Ok(commits_us) => book.record(key, disk::line(&commits_us, plan.clients)),
+        Err(error) => book.fail("the disk alone", &error),
+    }
 }
 
 /// Nobody is measured cold: compilers compile while they run, caches fill, files get their room.
@@ -168,6 +187,8 @@ fn warm_up(scale: Scale, running: &Running) -> Result<(), String> {
 /// Every way of one system at one size.
 fn one_system(plan: Plan, system: &'static str, running: &Running, book: &mut Book, progress: &mut Progress) {
     for offered in running.ways.iter().filter(|offered| offered.does.contains(&plan.workload)) {
+        // What another has left in the system's cache is written now, and not while this one is measured.
+        rustix::fs::sync();
         running.process.resume();
         let measured = offered.way.drive(plan, &running.process);
         running.process.pause();

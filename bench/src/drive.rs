@@ -164,20 +164,26 @@ async fn measure<W: Way>(way: &W, plan: Plan, server: &Process) -> Result<Values
         ("max_us", latency.max),
     ]);
     if plan.workload == Workload::Contended {
-        let waits =
-            Percentiles::of(tallies.iter().flat_map(|tally| tally.waits_us.iter().copied()).collect());
+        values.extend(waits(tallies.iter().flat_map(|tally| tally.waits_us.iter().copied()).collect()));
         let each = || tallies.iter().map(|tally| tally.cycles_us.len() as f64);
         let (least, most) = (each().fold(f64::MAX, f64::min), each().fold(0.0, f64::max));
         values.extend([
             ("changes_per_second", changes as f64 / seconds),
-            ("wait_p50_us", waits.p50),
-            ("wait_p99_us", waits.p99),
-            ("wait_max_us", waits.max),
-            ("longest_to_median", waits.max / waits.p50.max(1.0)),
             ("least_to_most", least / most.max(1.0)),
         ]);
     }
     Ok(values)
+}
+
+/// What is told of waits.
+pub fn waits(waits_us: Vec<u32>) -> Values {
+    let waits = Percentiles::of(waits_us);
+    Values::from([
+        ("wait_p50_us", waits.p50),
+        ("wait_p99_us", waits.p99),
+        ("wait_max_us", waits.max),
+        ("longest_to_median", waits.max / waits.p50.max(1.0)),
+    ])
 }
 
 /// Sleeps; a client that ends before its time has failed.

@@ -1,15 +1,11 @@
 //! The machine that everything is measured on: what it is, and how long its disk takes to make a write durable.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::samples::{Percentiles, micros};
-
-/// The room of the file that the disk alone is measured with, as large as a segment of the journal may be.
-const ROOM_BYTES: u64 = 64 << 20;
+use crate::disk;
+use crate::samples::Percentiles;
 
 /// What is known of the machine, by name, for the report.
 pub fn facts(folder: &Path) -> Result<Vec<(String, String)>, String> {
@@ -30,7 +26,7 @@ pub fn facts(folder: &Path) -> Result<Vec<(String, String)>, String> {
             folder.display()
         ));
     }
-    let disk = disk_alone(folder, 256, Duration::from_secs(1))?;
+    let disk = Percentiles::of(disk::commits(folder, disk::RECORD_BYTES, Duration::from_secs(1))?);
     let distribution = field(&read("/etc/os-release"), "PRETTY_NAME", '=');
     Ok([
         (crate::report::TAKEN, date()),
@@ -63,30 +59,6 @@ fn filesystem(mounts: &str, folder: &Path) -> (String, String) {
     });
     let nearest = mounts.max_by_key(|(depth, ..)| *depth);
     nearest.map_or_else(|| ("unknown".into(), "unknown".into()), |(_, device, kind)| (device, kind))
-}
-
-/// How long one thread takes to write and sync a record, in microseconds, into a file whose room was written before: no service
-/// can make a single write durable faster on this disk.
-pub fn disk_alone(folder: &Path, record_bytes: usize, time: Duration) -> Result<Percentiles, String> {
-    let measure = || -> std::io::Result<Percentiles> {
-        let file = File::create(folder.join("alone"))?;
-        let (zeros, record) = (vec![0; 1 << 20], vec![7; record_bytes]);
-        for at in (0..ROOM_BYTES).step_by(zeros.len()) {
-            file.write_all_at(&zeros, at)?;
-        }
-        file.sync_all()?;
-        let (began, mut at, mut samples) = (Instant::now(), 0, Vec::new());
-        while began.elapsed() < time {
-            let begun = Instant::now();
-            file.write_all_at(&record, at)?;
-            file.sync_data()?;
-            samples.push(micros(begun.elapsed()));
-            at = (at + record_bytes as u64) % (ROOM_BYTES - record_bytes as u64);
-        }
-        std::fs::remove_file(folder.join("alone"))?;
-        Ok(Percentiles::of(samples))
-    };
-    measure().map_err(|error| format!("cannot write in {}: {error}", folder.display()))
 }
 
 #[cfg(test)]

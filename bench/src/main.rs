@@ -8,6 +8,7 @@
 mod alone;
 mod book;
 mod compare;
+mod disk;
 mod drive;
 mod http;
 mod machine;

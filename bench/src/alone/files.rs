@@ -7,8 +7,9 @@ use crate::alone::SYSTEM;
 use crate::alone::load::drive;
 use crate::book::{Book, Key};
 use crate::compare::Scale;
+use crate::disk;
 use crate::drive::Values;
-use crate::machine::disk_alone;
+use crate::samples::Percentiles;
 use crate::served::Served;
 
 /// What is appended at once.
@@ -25,7 +26,7 @@ pub fn measure(scale: Scale, book: &mut Book) -> Result<(), String> {
             let served = Served::start(Some(&data.path().join("data")))?;
             let durable = drive(&served, &how, writers, seconds)?;
             drop(served);
-            let alone = disk_alone(data.path(), RECORD_BYTES, Duration::from_secs(1))?;
+            let alone = Percentiles::of(disk::commits(data.path(), RECORD_BYTES, Duration::from_secs(1))?);
             let memory = drive(&Served::start(None)?, &how, writers, seconds)?;
             let values = Values::from([
                 ("per_second", durable.per_second),

@@ -231,7 +231,7 @@ pub fn table(book: &Book) -> String {
 }
 
 /// From the least to the greatest; nothing of one alone.
-fn spread(single: &[f64]) -> String {
+pub fn spread(single: &[f64]) -> String {
     match single {
         [least, .., greatest] => format!("{} to {}", number(*least), number(*greatest)),
         _ => String::new(),

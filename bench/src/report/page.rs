@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::goals::spread;
 use super::plots::Plot;
 use super::units::{heading, number, show, whole};
 use super::{FIGURES, Taken};
 use crate::book::Key;
 use crate::compare::Met;
+use crate::disk;
 use crate::peers::Skipped;
 
 /// What is said of a workload.
@@ -33,7 +35,8 @@ const SECTIONS: &[Section] = &[
         about: "Each client waits for the lock, gives it back at once, and asks again. Only true changes of holder count, not a \
                 holder that gets it once more. `longest to median` is of waits; `least to most` compares how often the unluckiest \
                 client had the lock with the luckiest. Leasehold, etcd and ZooKeeper have a line to stand in; with Redis clients \
-                try again after a random pause of up to 10 ms.",
+                try again after a random pause of up to 10 ms. The disk alone is a line in which each change of holder is one \
+                write and one sync by a thread that does nothing else: what syncs each change can be no more even than that.",
         sizes: "clients",
     },
     Section {
@@ -142,6 +145,7 @@ pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
          this benchmark and does nothing else. In rows without that column all clients count. \
          Single repetitions are the least and the greatest ratio of those that were taken right after each other.\n\n",
     );
+    evenness(&mut text, taken);
     machine(&mut text, taken);
     let workloads: Vec<&'static str> = workloads(taken);
     for workload in workloads {
@@ -177,6 +181,22 @@ fn workloads(taken: &Taken) -> Vec<&'static str> {
     let place = |workload: &&str| SECTIONS.iter().position(|section| section.workload == *workload);
     all.sort_by_key(|workload| place(workload).unwrap_or(usize::MAX));
     all
+}
+
+/// What the disk left of the goal for the longest wait.
+fn evenness(text: &mut String, taken: &Taken) {
+    let key = Key { workload: "contended", system: disk::NAME, way: "", size: 64 };
+    let Some(ratio) = taken.book.value(&key, "longest_to_median") else { return };
+    let rounds = taken.book.rounds();
+    let mut single: Vec<f64> = rounds.filter_map(|round| round.value(&key, "longest_to_median")).collect();
+    single.sort_by(f64::total_cmp);
+    let _ = write!(
+        text,
+        "The longest wait is as long as the disk's longest hiccup makes it. In a line of 64 on the disk alone, measured beside \
+         the others, it was {} times the median (single repetitions: {}).\n\n",
+        number(ratio),
+        spread(&single),
+    );
 }
 
 fn machine(text: &mut String, taken: &Taken) {
@@ -295,6 +315,10 @@ mod tests {
         }
         let key = Key { workload: "held", system: "leasehold", way: "stream", size: 1_000_000 };
         book.record(key, Values::from([("memory_each_bytes", 250.0)]));
+        let key = Key { workload: "contended", system: disk::NAME, way: "", size: 64 };
+        for ratio in [1.2, 4.0, 1.5] {
+            book.record(key.clone(), Values::from([("longest_to_median", ratio)]));
+        }
         let met = |name, what| Met { name, title: name, what };
         let taken = Taken {
             quick: false,
@@ -318,5 +342,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
+        let disk = "beside the others, it was 1.50 times the median (single repetitions: 1.20 to 4).";
+        assert!(page.contains(disk), "{disk} is not in\n{page}");
     }
 }
