@@ -7,7 +7,7 @@ pub fn show(name: &str, value: f64) -> String {
         "us" => time(value / 1e6),
         "ms" => time(value / 1e3),
         "s" => time(value),
-        "bytes" if value < 10_000.0 => format!("{value:.0} bytes"),
+        "bytes" if value.abs() < 10_000.0 => format!("{value:.0} bytes"),
         "bytes" => format!("{} MiB", number(value / 1048576.0)),
         _ => number(value),
     }
@@ -68,6 +68,7 @@ mod tests {
             ("recover_s", 0.5, "500 ms"),
             ("memory_each_bytes", 463.2, "463 bytes"),
             ("disk_bytes", 146_171_494.0, "139 MiB"),
+            ("disk_growth_per_hour_bytes", -8_678_517.0, "-8.28 MiB"),
             ("least_to_most", 0.973, "0.97"),
             ("commits", 1.0, "1"),
         ] {
