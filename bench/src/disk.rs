@@ -1,5 +1,6 @@
 //! The disk by itself: how long it takes to make one write durable, and how even a line would be in which everybody waits for
-//! that and for nothing else. No service that syncs each change can be quicker, or more even.
+//! that and for nothing else. It is a measure for what the disk has to do with a figure, and no bound: it is taken at another moment,
+//! and by way of the system's cache.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

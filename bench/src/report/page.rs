@@ -36,7 +36,7 @@ const SECTIONS: &[Section] = &[
                 holder that gets it once more. `longest to median` is of waits; `least to most` compares how often the unluckiest \
                 client had the lock with the luckiest. Leasehold, etcd and ZooKeeper have a line to stand in; with Redis clients \
                 try again after a random pause of up to 10 ms. The disk alone is a line in which each change of holder is one \
-                write and one sync by a thread that does nothing else: what syncs each change can be no more even than that.",
+                write and one sync by a thread that does nothing else, to see what of it is the disk's.",
         sizes: "clients",
     },
     Section {
@@ -192,8 +192,8 @@ fn evenness(text: &mut String, taken: &Taken) {
     single.sort_by(f64::total_cmp);
     let _ = write!(
         text,
-        "The longest wait is as long as the disk's longest hiccup makes it. In a line of 64 on the disk alone, measured beside \
-         the others, it was {} times the median (single repetitions: {}).\n\n",
+        "A hiccup of the disk makes everybody wait. In a line of 64 on the disk alone, measured beside the others, the longest wait \
+         was {} times the median (single repetitions: {}).\n\n",
         number(ratio),
         spread(&single),
     );
@@ -342,7 +342,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
-        let disk = "beside the others, it was 1.50 times the median (single repetitions: 1.20 to 4).";
+        let disk = "the longest wait was 1.50 times the median (single repetitions: 1.20 to 4).";
         assert!(page.contains(disk), "{disk} is not in\n{page}");
     }
 }
