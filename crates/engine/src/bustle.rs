@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::Notify;
 
-use crate::limits::{FEW_TOLD_MAX, LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_US};
+use crate::limits::{DOORS_LOOK_OUT_US, FEW_TOLD_MAX};
 
 /// When something was last asked and told. Times are raw.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Bustle {
         // What arrives together is one arrival.
         if self.asked_us.load(Relaxed) != now_us {
             self.asked_us.store(now_us, Relaxed);
-            if now_us.saturating_sub(self.few_told_us.load(Relaxed)) < LOOK_OUT_US {
+            if now_us.saturating_sub(self.few_told_us.load(Relaxed)) < DOORS_LOOK_OUT_US {
                 self.begun.notify_one();
             }
         }
@@ -47,13 +47,10 @@ impl Bustle {
     /// Whether something was asked or told just now, and not to many; or an answer is under way that does not take long.
     pub fn lasts(&self, now_us: u64) -> bool {
         let (few_told_us, asked_us) = (self.few_told_us.load(Relaxed), self.asked_us.load(Relaxed));
-        let answered_soon = self.answered_in_us.load(Relaxed) < LOOK_OUT_FOR_ANSWER_US;
-        let (last_us, patience_us) = if asked_us > few_told_us && answered_soon {
-            (asked_us, LOOK_OUT_FOR_ANSWER_US)
-        } else {
-            (asked_us.max(few_told_us), LOOK_OUT_US)
-        };
-        few_told_us > 0 && now_us.saturating_sub(last_us) < patience_us
+        let answered_soon = self.answered_in_us.load(Relaxed) < DOORS_LOOK_OUT_US;
+        let comes_soon = few_told_us >= asked_us || answered_soon;
+        let since_us = now_us.saturating_sub(asked_us.max(few_told_us));
+        few_told_us > 0 && comes_soon && since_us < DOORS_LOOK_OUT_US
     }
 }
 
@@ -74,19 +71,20 @@ mod tests {
         assert!(!bustle.lasts(1_000_000), "nobody was told anything");
         bustle.told(1_000_100, 1);
         assert!(!has_begun(&bustle), "one who asks once");
-        bustle.asked(1_000_100 + LOOK_OUT_US);
+        let asked_us = 1_000_100 + DOORS_LOOK_OUT_US;
+        bustle.asked(asked_us);
         assert!(!has_begun(&bustle), "one who takes his time");
-        bustle.told(2_000_000, FEW_TOLD_MAX);
-        let asked_us = 2_000_000 + LOOK_OUT_US - 1;
+        bustle.told(asked_us + 1, FEW_TOLD_MAX);
+        let asked_us = asked_us + DOORS_LOOK_OUT_US;
         bustle.asked(asked_us);
         assert!(has_begun(&bustle));
         assert!(!has_begun(&bustle), "once for each who goes on");
-        assert!(bustle.lasts(asked_us) && bustle.lasts(asked_us + LOOK_OUT_US - 1));
-        assert!(!bustle.lasts(asked_us + LOOK_OUT_US), "the last answer took long");
-        let told_us = asked_us + LOOK_OUT_US;
+        assert!(bustle.lasts(asked_us) && bustle.lasts(asked_us + DOORS_LOOK_OUT_US - 1));
+        assert!(!bustle.lasts(asked_us + DOORS_LOOK_OUT_US));
+        let told_us = asked_us + 5 * DOORS_LOOK_OUT_US;
         bustle.told(told_us, 1);
-        assert!(bustle.lasts(told_us + LOOK_OUT_US - 1), "an answer may bring the next question");
-        assert!(!bustle.lasts(told_us + LOOK_OUT_US));
+        assert!(bustle.lasts(told_us + DOORS_LOOK_OUT_US - 1), "an answer may bring the next question");
+        assert!(!bustle.lasts(told_us + DOORS_LOOK_OUT_US));
     }
 
     #[test]
@@ -94,16 +92,14 @@ mod tests {
         let bustle = Bustle::default();
         let mut now_us = 1_000_000;
         bustle.told(now_us, 1);
-        for (takes_us, looked_out_us) in [
-            (LOOK_OUT_FOR_ANSWER_US - 1, LOOK_OUT_US),
-            (LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_FOR_ANSWER_US),
-            (1, LOOK_OUT_US),
-            (1, LOOK_OUT_FOR_ANSWER_US),
-        ] {
+        for (takes_us, looked_out_for) in
+            [(DOORS_LOOK_OUT_US - 1, false), (DOORS_LOOK_OUT_US, true), (1, false), (1, true)]
+        {
             now_us += 1;
             bustle.asked(now_us);
-            assert!(bustle.lasts(now_us + looked_out_us - 1));
-            assert!(!bustle.lasts(now_us + looked_out_us));
+            assert!(has_begun(&bustle), "whoever took long may be told something soon the next time");
+            assert_eq!(bustle.lasts(now_us + DOORS_LOOK_OUT_US - 1), looked_out_for);
+            assert!(!bustle.lasts(now_us + DOORS_LOOK_OUT_US));
             now_us += takes_us;
             bustle.told(now_us, 1);
         }
