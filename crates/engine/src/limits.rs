@@ -84,10 +84,15 @@ pub const LINGER_US: u64 = 1_000;
 /// what a client on the same machine takes from an answer to its next question. Falling asleep and being woken takes longer
 /// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too.
 pub const LOOK_OUT_US: u64 = 150;
-/// So long the doors look out, where they do: for the next question, and for an answer that is under way, if the one before took
-/// less. Longer than a commit on a fast disk; and longer than a question takes where everybody on its way has to be woken, the
-/// doors twice. Were it shorter, doors that once fell asleep would find each question too late to stay awake for the next.
-pub const DOORS_LOOK_OUT_US: u64 = 400;
+/// So long the doors look out for an answer that is under way, if the one before took less: longer than a commit on a fast disk.
+/// Whoever falls asleep right before it comes has to be woken, and what is asked then is answered later still.
+pub const LOOK_OUT_FOR_ANSWER_US: u64 = 400;
+/// So long the doors look out for the next question where no more than so many are told something at once: longer than it
+/// takes where everybody on its way has to be woken, the doors twice. Were it shorter, doors that once fell asleep would find each
+/// question too late to stay awake for the next.
+pub const LOOK_OUT_ONE_BY_ONE_US: u64 = 400;
+/// Those who are told something when a lock goes from one to the next, and some more.
+pub const ONE_BY_ONE_MAX: usize = 4;
 /// When no more than so many are told something at once, the doors look out for who comes next: they are done with so few before
 /// they would have been woken for the next. It is half of 64 clients, which is what is told at once there, and some more; with 256
 /// the doors' thread and the clients need their processor to work.
