@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
@@ -19,7 +20,26 @@ use super::messages::{
 use crate::peers::LockClient;
 
 /// Who waits for the renewal of which lease.
-type Waiting = HashMap<i64, VecDeque<oneshot::Sender<i64>>>;
+#[derive(Default)]
+struct Waiting {
+    leases: HashMap<i64, VecDeque<oneshot::Sender<i64>>>,
+    /// Why nothing comes any more.
+    ended: Option<String>,
+}
+
+impl Waiting {
+    fn add(&mut self, lease: i64, sender: oneshot::Sender<i64>) -> Result<(), String> {
+        if self.ended.is_some() {
+            return Err(self.reason());
+        }
+        self.leases.entry(lease).or_default().push_back(sender);
+        Ok(())
+    }
+
+    fn reason(&self) -> String {
+        format!("the stream of renewals has ended: {}", self.ended.as_deref().unwrap_or("nobody knows why"))
+    }
+}
 
 /// One connection, which clients share.
 #[derive(Clone)]
@@ -47,15 +67,12 @@ impl Connection {
         let renewed = Arc::clone(&waiting);
         // The server opens its half with its first answer, which nobody has asked for yet.
         tokio::spawn(async move {
-            if let Ok(answers) = streaming.streaming(request, path, codec).await {
-                let mut answers = answers.into_inner();
-                while let Ok(Some(answer)) = answers.message().await {
-                    let first = lock(&renewed).get_mut(&answer.id).and_then(VecDeque::pop_front);
-                    first.map(|first| first.send(answer.ttl));
-                }
-            }
+            let ended = match streaming.streaming(request, path, codec).await {
+                Ok(answers) => hear(answers.into_inner(), &renewed).await,
+                Err(status) => status.to_string(),
+            };
             // Whoever still waits learns from the closed channel that nothing comes any more.
-            lock(&renewed).clear();
+            *lock(&renewed) = Waiting { leases: HashMap::new(), ended: Some(ended) };
         });
         Ok(Connection { grpc, renewals, waiting })
     }
@@ -77,6 +94,20 @@ impl Connection {
         let answer =
             self.grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(path), codec).await;
         answer.map(tonic::Response::into_inner).map_err(|status| format!("{path}: {status}"))
+    }
+}
+
+/// Tells of each renewal whoever waits for it, to the end of the stream; gives the reason of that.
+async fn hear(mut answers: Streaming<LeaseKeepAliveResponse>, waiting: &Mutex<Waiting>) -> String {
+    loop {
+        match answers.message().await {
+            Ok(Some(answer)) => {
+                let first = lock(waiting).leases.get_mut(&answer.id).and_then(VecDeque::pop_front);
+                first.map(|first| first.send(answer.ttl));
+            }
+            Ok(None) => return "etcd closed it".into(),
+            Err(status) => return status.to_string(),
+        }
     }
 }
 
@@ -103,12 +134,12 @@ impl LockClient for Client {
 
     async fn renew(&mut self, _held: &mut LockResponse) -> Result<(), String> {
         let (sender, renewed) = oneshot::channel();
-        lock(&self.connection.waiting).entry(self.lease).or_default().push_back(sender);
+        lock(&self.connection.waiting).add(self.lease, sender)?;
         let _ = self.connection.renewals.send(LeaseKeepAliveRequest { id: self.lease });
         match renewed.await {
             Ok(ttl_s) if ttl_s > 0 => Ok(()),
             Ok(_) => Err("a lease was gone before its renewal".into()),
-            Err(_) => Err("the stream of renewals has ended".into()),
+            Err(_) => Err(lock(&self.connection.waiting).reason()),
         }
     }
 
