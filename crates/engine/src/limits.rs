@@ -82,7 +82,8 @@ pub const LINGER_US: u64 = 1_000;
 
 /// So long the engine's thread looks out for the next request before it sleeps, if the last one came within this time: about
 /// what a client on the same machine takes from an answer to its next question. Falling asleep and being woken takes longer
-/// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too.
+/// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too. The doors look out as long where a
+/// few are told something at once.
 pub const LOOK_OUT_US: u64 = 150;
 /// So long the doors look out for an answer that is under way, if the one before took less: longer than a commit on a fast disk.
 /// Whoever falls asleep right before it comes has to be woken, and what is asked then is answered later still.
