@@ -88,8 +88,8 @@ pub const LOOK_OUT_US: u64 = 150;
 /// So long the doors look out for an answer that is under way, if the one before took less: longer than a commit on a fast disk.
 /// Whoever falls asleep right before it comes has to be woken, and what is asked then is answered later still.
 pub const LOOK_OUT_FOR_ANSWER_US: u64 = 400;
-/// So long the doors look out for the next question where no more than so many are told something at once: longer than it
-/// takes where everybody on its way has to be woken, the doors twice. Were it shorter, doors that once fell asleep would find each
+/// So long the doors look out for the next question where no more than [`ONE_BY_ONE_MAX`] are told something at once: longer than
+/// it takes where everybody on its way has to be woken, the doors twice. Were it shorter, doors that once fell asleep would find each
 /// question too late to stay awake for the next.
 pub const LOOK_OUT_ONE_BY_ONE_US: u64 = 400;
 /// Those who are told something when a lock goes from one to the next, and some more.

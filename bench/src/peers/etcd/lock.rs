@@ -19,25 +19,41 @@ use super::messages::{
 };
 use crate::peers::LockClient;
 
+/// How many seconds a lease was given, or why nothing comes any more.
+type Renewed = Result<i64, String>;
+
 /// Who waits for the renewal of which lease.
 #[derive(Default)]
 struct Waiting {
-    leases: HashMap<i64, VecDeque<oneshot::Sender<i64>>>,
+    leases: HashMap<i64, VecDeque<oneshot::Sender<Renewed>>>,
     /// Why nothing comes any more.
     ended: Option<String>,
 }
 
 impl Waiting {
-    fn add(&mut self, lease: i64, sender: oneshot::Sender<i64>) -> Result<(), String> {
-        if self.ended.is_some() {
-            return Err(self.reason());
+    /// Told when the lease is renewed, or when nothing comes any more, which may be at once.
+    fn add(&mut self, lease: i64) -> oneshot::Receiver<Renewed> {
+        let (sender, renewed) = oneshot::channel();
+        match &self.ended {
+            Some(reason) => drop(sender.send(Err(reason.clone()))),
+            None => self.leases.entry(lease).or_default().push_back(sender),
         }
-        self.leases.entry(lease).or_default().push_back(sender);
-        Ok(())
+        renewed
     }
 
-    fn reason(&self) -> String {
-        format!("the stream of renewals has ended: {}", self.ended.as_deref().unwrap_or("nobody knows why"))
+    fn renewed(&mut self, lease: i64, ttl_s: i64) {
+        if let Some(first) = self.leases.get_mut(&lease).and_then(VecDeque::pop_front) {
+            // Whoever asked may have gone.
+            let _ = first.send(Ok(ttl_s));
+        }
+    }
+
+    fn end(&mut self, why: &str) {
+        let reason = format!("the stream of renewals has ended: {why}");
+        for (_, waiting) in self.leases.drain() {
+            waiting.into_iter().for_each(|sender| drop(sender.send(Err(reason.clone()))));
+        }
+        self.ended = Some(reason);
     }
 }
 
@@ -71,8 +87,7 @@ impl Connection {
                 Ok(answers) => hear(answers.into_inner(), &renewed).await,
                 Err(status) => status.to_string(),
             };
-            // Whoever still waits learns from the closed channel that nothing comes any more.
-            *lock(&renewed) = Waiting { leases: HashMap::new(), ended: Some(ended) };
+            lock(&renewed).end(&ended);
         });
         Ok(Connection { grpc, renewals, waiting })
     }
@@ -101,10 +116,7 @@ impl Connection {
 async fn hear(mut answers: Streaming<LeaseKeepAliveResponse>, waiting: &Mutex<Waiting>) -> String {
     loop {
         match answers.message().await {
-            Ok(Some(answer)) => {
-                let first = lock(waiting).leases.get_mut(&answer.id).and_then(VecDeque::pop_front);
-                first.map(|first| first.send(answer.ttl));
-            }
+            Ok(Some(answer)) => lock(waiting).renewed(answer.id, answer.ttl),
             Ok(None) => return "etcd closed it".into(),
             Err(status) => return status.to_string(),
         }
@@ -133,13 +145,13 @@ impl LockClient for Client {
     }
 
     async fn renew(&mut self, _held: &mut LockResponse) -> Result<(), String> {
-        let (sender, renewed) = oneshot::channel();
-        lock(&self.connection.waiting).add(self.lease, sender)?;
+        let renewed = lock(&self.connection.waiting).add(self.lease);
         let _ = self.connection.renewals.send(LeaseKeepAliveRequest { id: self.lease });
         match renewed.await {
-            Ok(ttl_s) if ttl_s > 0 => Ok(()),
-            Ok(_) => Err("a lease was gone before its renewal".into()),
-            Err(_) => Err(lock(&self.connection.waiting).reason()),
+            Ok(Ok(ttl_s)) if ttl_s > 0 => Ok(()),
+            Ok(Ok(_)) => Err("a lease was gone before its renewal".into()),
+            Ok(Err(reason)) => Err(reason),
+            Err(_) => Err("whoever hears renewals is gone".into()),
         }
     }
 
@@ -156,4 +168,21 @@ impl LockClient for Client {
 
 fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_when_the_stream_ends_or_comes_after_that_is_told_why() {
+        let mut waiting = Waiting::default();
+        let mut renewals = [waiting.add(7), waiting.add(7)];
+        waiting.renewed(7, 60);
+        assert_eq!(renewals[0].try_recv(), Ok(Ok(60)));
+        waiting.end("too many pings");
+        let told = Ok(Err("the stream of renewals has ended: too many pings".to_owned()));
+        assert_eq!(renewals[1].try_recv(), told);
+        assert_eq!(waiting.add(7).try_recv(), told);
+    }
 }
