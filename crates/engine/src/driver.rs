@@ -1,7 +1,8 @@
 //! Real threads around the engine. One turns it whenever something arrives or falls due, and appends what was decided to the
-//! journal itself: for a request on its way there is no other thread to be woken. While it is away for the disk, a stand-in
-//! turns the engine, if that takes longer than usual; so renewals are answered and time goes on while a disk is slow. Holds
-//! no rule of its own; what it does with real clocks and disks, the simulator does with virtual ones.
+//! journal itself: for many requests on their way there is no other thread to be woken. While it is away for the disk, a
+//! stand-in turns the engine, if that takes longer than usual; so renewals are answered and time goes on while a disk is slow.
+//! A batch of few requests is taken to the disk by the stand-in, while the other one stays at the engine. Holds no rule of its
+//! own; what it does with real clocks and disks, the simulator does with virtual ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,16 +22,17 @@ use crate::clock::Clock;
 use crate::desk::{Desk, OnEvents, OnNotice};
 use crate::engine::Engine;
 use crate::handle::{Failure, Handle, Message, Shared, Telling};
-use crate::inbox::StandingIn;
+use crate::inbox::{StandingIn, Wanted};
 use crate::limits::{
-    LINGER_US, LOOK_OUT_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US,
-    STAND_IN_LOOK_EVERY_MS,
+    ERRAND_COMMIT_US_MIN, ERRAND_EVENTS, LINGER_US, LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_US, PIECE_REQUESTS,
+    ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
 };
 use crate::notice::Notice;
 use crate::pace::Pace;
 use crate::picture::Picture;
+use crate::seat::{self, Bond, Seat};
 use crate::secrets::Secrets;
-use crate::storage::{HistoryUpTo, RoomNews, Storage, StorageParts, Word};
+use crate::storage::{Appended, Back, Errand, HistoryUpTo, RoomNews, Storage, StorageParts, Word};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Mutex, MutexGuard, panicking};
 
@@ -99,6 +101,7 @@ pub fn start(
     let driven = Driven {
         desk,
         messages: VecDeque::new(),
+        back: None,
         lingers_until_us: None,
         chores_done: Vec::new(),
         stop: None,
@@ -115,10 +118,10 @@ pub fn start(
         !cfg!(feature = "shuttle") && available_parallelism().is_ok_and(|cores| cores.get() > 1);
     let driver = Driver {
         common,
-        storage,
+        storage: Some(Box::new(storage)),
         stand_in,
-        commit_us: 0,
         pace: Pace::default(),
+        seat: Seat::default(),
         may_look_out,
         waited_us: u64::MAX,
     };
@@ -135,8 +138,10 @@ struct Common {
 /// The engine and what goes with it: touched by one thread at a time.
 struct Driven {
     desk: Desk,
-    /// Kept, so that it need not be allocated for each turn.
+    /// Taken from the inbox, and not looked at yet. Kept, so that it need not be allocated for each turn.
     messages: VecDeque<Message>,
+    /// The stand-in is back from its errand.
+    back: Option<Back>,
     /// Until when, in raw time, a batch that nobody waits for stays here.
     lingers_until_us: Option<u64>,
     /// For the journal, as soon as it is at hand.
@@ -153,21 +158,42 @@ impl Common {
         self.driven.lock().ok().filter(|driven| !driven.over)
     }
 
-    /// Turns the engine while the other thread is away for longer than usual.
+    /// Turns the engine while the other thread is away for longer than usual, and goes to the disk when that one sends it.
     fn stand_in(&self) {
         let _on_panic = FailOnPanic(self);
         let look_every = Duration::from_millis(STAND_IN_LOOK_EVERY_MS);
-        let mut standing_in = StandingIn::default();
-        while self.shared.inbox.stand_in(look_every, &mut standing_in) {
+        let (mut standing_in, mut bond) = (StandingIn::default(), Bond::none());
+        while let Some(wanted) = self.shared.inbox.stand_in(look_every, &mut standing_in) {
+            if let Wanted::For(errand) = wanted {
+                self.run(errand, &mut bond);
+                continue;
+            }
+            bond.change(None);
             let Some(mut driven) = self.driven() else { return };
             // One that has come back meanwhile does it itself.
             if !self.shared.inbox.is_away() {
                 continue;
             }
-            match driven.turn(&self.shared) {
+            match driven.turn(&self.shared, usize::MAX) {
                 Ok(()) => drop(driven.desk.let_go()),
                 Err(failure) => return self.fail(driven, failure),
             }
+        }
+    }
+
+    /// Takes a batch to the disk.
+    fn run(&self, errand: Errand, bond: &mut Bond) {
+        let Errand { mut storage, batch, at } = errand;
+        bond.change(at);
+        let last_seq = batch.last_seq;
+        let appended = storage.append(batch);
+        let at = if at.is_none() { seat::here() } else { None };
+        let back = Back { storage, last_seq, appended, at };
+        if let Err(Message::Storage(Word::Back(back))) =
+            self.shared.inbox.put(Message::Storage(Word::Back(Box::new(back))))
+        {
+            // The engine has ended meanwhile, and nobody hears of it.
+            back.storage.stop();
         }
     }
 
@@ -187,12 +213,21 @@ impl Common {
 }
 
 impl Driven {
-    /// Takes in everything that has arrived, and turns the engine.
-    fn turn(&mut self, shared: &Shared) -> Result<(), Failure> {
+    /// Takes in what has arrived, up to so many, and turns the engine. Comes to an end early when a batch can leave.
+    fn turn(&mut self, shared: &Shared, most: usize) -> Result<(), Failure> {
         let stopping = self.stop.is_some();
-        shared.inbox.take(&mut self.messages);
-        for message in self.messages.drain(..) {
+        if self.messages.is_empty() {
+            shared.inbox.take(&mut self.messages);
+        }
+        for _ in 0..most {
+            let Some(message) = self.messages.pop_front() else { break };
             match message {
+                Message::Storage(Word::Back(back)) => {
+                    self.came_back(*back)?;
+                    if self.desk.engine.has_batch() && self.desk.engine.is_awaited() {
+                        break;
+                    }
+                }
                 Message::Storage(Word::Applied(seqs)) => {
                     seqs.into_iter().for_each(|seq| self.desk.engine.applied(seq));
                 }
@@ -217,6 +252,21 @@ impl Driven {
         Ok(())
     }
 
+    /// What the stand-in has brought to the disk is told before anything else is decided.
+    fn came_back(&mut self, back: Back) -> Result<(), Failure> {
+        assert!(self.back.is_none(), "one errand is run at a time");
+        let Back { last_seq, appended, .. } = self.back.insert(back);
+        match appended {
+            Ok(Appended { commit_us, .. }) => {
+                self.desk.engine.durable(*last_seq, *commit_us);
+                self.desk.let_go();
+                Ok(())
+            }
+            // Once is enough: the storage knows that it has stopped.
+            Err(error) => Err(Failure::Storage(Arc::new(std::mem::replace(error, StorageError::Stopped)))),
+        }
+    }
+
     /// The next batch for the journal, unless nobody waits for it and others may yet join it.
     fn batch(&mut self, shared: &Shared) -> Option<Batch> {
         let may_linger = !cfg!(feature = "shuttle") && self.stop.is_none();
@@ -233,6 +283,9 @@ impl Driven {
     /// How long to wait for something to arrive.
     fn patience(&self, shared: &Shared) -> Duration {
         let look = Duration::from_millis(ROOM_LOOK_EVERY_MS);
+        if !self.messages.is_empty() {
+            return Duration::ZERO;
+        }
         if self.stop.is_some() {
             return look;
         }
@@ -249,12 +302,13 @@ impl Driven {
 /// The thread that turns the engine and appends to the journal.
 struct Driver {
     common: Arc<Common>,
-    storage: Storage,
+    /// None while the stand-in is on an errand with it.
+    storage: Option<Box<Storage>>,
     stand_in: JoinHandle<()>,
-    /// How long the last commit took.
-    commit_us: u64,
     /// How long commits take on this disk at the moment.
     pace: Pace,
+    /// Where to sit while the stand-in runs errands.
+    seat: Seat,
     /// Whether it may keep a processor busy for a moment.
     may_look_out: bool,
     /// How long nothing came the last time that nothing was to be done.
@@ -292,9 +346,13 @@ impl Driver {
             }
             None
         });
-        self.storage.stop();
         // If it panicked it has said so itself.
         let _ = self.stand_in.join();
+        // An errand that was not begun any more has it. One that was has ended it.
+        let storage = self.storage.or_else(|| Some(common.shared.inbox.take_errand()?.storage));
+        if let Some(storage) = storage {
+            storage.stop();
+        }
         if let Some(ended) = stopped {
             // Who asked may have gone.
             let _ = ended.send(());
@@ -302,35 +360,29 @@ impl Driver {
     }
 
     fn serve(&mut self) -> Result<Option<oneshot::Sender<()>>, StorageError> {
-        let room = self.away(Storage::look_around)?;
-        self.tell_of_room(room);
+        self.look_around()?;
         let mut durable = None;
         loop {
             let Turned { next, chores_done, picture } = self.turn(durable.take());
             for done in chores_done {
-                self.storage.chore_done(done)?;
+                self.at_hand().chore_done(done)?;
             }
             if let Some(picture) = picture {
                 self.away(|storage| storage.snapshot_of(picture))?;
             }
             match next {
+                Next::Append(batch) if self.is_errand(&batch) => self.send(batch),
                 Next::Append(batch) => {
                     let last_seq = batch.last_seq;
-                    let looked = self.away(|storage| {
-                        let room = storage.look_around()?;
-                        Ok((room, storage.append(batch)?))
-                    });
-                    let room;
-                    (room, self.commit_us) = looked?;
-                    self.pace.took(self.commit_us);
+                    let Appended { commit_us, room } = self.away(|storage| storage.append(batch))?;
+                    self.pace.took(commit_us);
                     self.tell_of_room(room);
-                    durable = Some(last_seq);
+                    durable = Some((last_seq, commit_us));
                 }
                 Next::Wait(patience) => {
                     self.wait(patience);
-                    if self.storage.look_is_due() {
-                        let room = self.away(Storage::look_around)?;
-                        self.tell_of_room(room);
+                    if self.storage.as_ref().is_some_and(|storage| storage.look_is_due()) {
+                        self.look_around()?;
                     }
                 }
                 Next::Stopped(ended) => return Ok(ended),
@@ -339,13 +391,55 @@ impl Driver {
         }
     }
 
+    /// What only ever happens while the stand-in is not on an errand.
+    fn at_hand(&mut self) -> &mut Storage {
+        let Some(storage) = &mut self.storage else { panic!("nobody is at the disk") };
+        storage
+    }
+
+    /// Whether the stand-in is to take this batch to the disk. Of few requests the other half comes back and is decided while it
+    /// is on its way, and the processor stays awake for its return. Many are better off with both processors, and with one
+    /// large batch after the other.
+    fn is_errand(&self, batch: &Batch) -> bool {
+        if cfg!(feature = "shuttle") {
+            // Where orders are chosen, now one way and now the other.
+            return batch.last_seq.is_multiple_of(2);
+        }
+        let few = ERRAND_EVENTS.contains(&batch.events);
+        // A journal in memory is done before anybody else could begin.
+        let takes_time = self.pace.us() >= ERRAND_COMMIT_US_MIN;
+        // A picture wants everything that is decided to be durable.
+        let wants_picture = self.storage.as_ref().is_some_and(|storage| storage.wants_picture());
+        self.may_look_out && few && takes_time && !wants_picture
+    }
+
+    fn send(&mut self, batch: Batch) {
+        let Some(storage) = self.storage.take() else { panic!("nobody is at the disk") };
+        let at = self.seat.next();
+        self.common.shared.inbox.send(Errand { storage, batch, at });
+        // The stand-in sits on this processor.
+        thread::yield_now();
+    }
+
     /// Waits for something to arrive. When things come one upon the other it does not sleep at once: waking it would take
     /// longer than what it is woken for.
     fn wait(&mut self, patience: Duration) {
         let inbox = &self.common.shared.inbox;
         let begun = Instant::now();
-        if self.may_look_out && self.waited_us < LOOK_OUT_US {
-            inbox.look_out(patience.min(Duration::from_micros(LOOK_OUT_US)));
+        let on_errand = self.storage.is_none();
+        if on_errand && patience.is_zero() {
+            // Whoever is at the disk needs this processor between its steps.
+            return thread::yield_now();
+        }
+        let look_out_us = if on_errand && self.pace.us() < LOOK_OUT_FOR_ANSWER_US {
+            LOOK_OUT_FOR_ANSWER_US
+        } else if self.waited_us < LOOK_OUT_US {
+            LOOK_OUT_US
+        } else {
+            0
+        };
+        if self.may_look_out {
+            inbox.look_out(patience.min(Duration::from_micros(look_out_us)));
         }
         inbox.wait(Some(patience.saturating_sub(begun.elapsed())));
         self.waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -356,29 +450,54 @@ impl Driver {
         // Where orders are chosen there is no time, and whoever is needed is woken.
         let at_once = cfg!(feature = "shuttle") || self.pace.us() >= STAND_IN_AT_ONCE_US;
         self.common.shared.inbox.leave(at_once);
-        let done = what(&mut self.storage);
+        let done = what(self.at_hand());
         self.common.shared.inbox.back();
         done
     }
 
+    fn look_around(&mut self) -> Result<(), StorageError> {
+        let room = self.away(Storage::look_around)?;
+        self.tell_of_room(room);
+        Ok(())
+    }
+
     /// Tells what has become durable, takes in what has arrived, and says what is to be done next.
-    fn turn(&mut self, durable: Option<Seq>) -> Turned {
+    fn turn(&mut self, durable: Option<(Seq, u64)>) -> Turned {
         let over = Turned { picture: None, chores_done: Vec::new(), next: Next::Over };
         let Common { shared, .. } = &*self.common;
         let Some(mut driven) = self.common.driven() else { return over };
-        if let Some(last_seq) = durable {
-            driven.desk.engine.durable(last_seq, self.commit_us);
+        if let Some((last_seq, commit_us)) = durable {
+            driven.desk.engine.durable(last_seq, commit_us);
             // Before anything else is decided: who is answered asks again meanwhile.
             driven.desk.let_go();
         }
         // Before anything else is decided, and after everything decided was told: whoever keeps the history has heard of it.
-        let wants_picture = self.storage.wants_picture() && driven.stop.is_none();
+        let wants_picture =
+            driven.stop.is_none() && self.storage.as_ref().is_some_and(|storage| storage.wants_picture());
         let picture = wants_picture.then(|| driven.desk.engine.picture()).flatten();
-        if let Err(failure) = driven.turn(shared) {
+        // In pieces while somebody is at the disk, who needs this processor between its steps.
+        let most = if self.storage.is_none() { PIECE_REQUESTS } else { usize::MAX };
+        let turned = driven.turn(shared, most);
+        let mut room = None;
+        if let Some(Back { storage, appended, at, .. }) = driven.back.take() {
+            self.storage = Some(storage);
+            if let Ok(Appended { commit_us, room: news }) = appended {
+                self.pace.took(commit_us);
+                room = news;
+            }
+            if let Some(at) = at {
+                self.seat.came_back(at);
+            }
+        }
+        if let Err(failure) = turned {
             self.common.fail(driven, failure);
             return over;
         }
-        let chores_done = std::mem::take(&mut driven.chores_done);
+        self.tell(&mut driven, room);
+        let chores_done = match self.storage {
+            Some(_) => std::mem::take(&mut driven.chores_done),
+            None => Vec::new(),
+        };
         let batch = driven.batch(shared);
         driven.desk.let_go();
         let next = match batch {
@@ -394,9 +513,15 @@ impl Driver {
     }
 
     fn tell_of_room(&self, news: Option<RoomNews>) {
-        if let Some(RoomNews { short, bytes }) = news
+        if news.is_some()
             && let Some(mut driven) = self.common.driven()
         {
+            self.tell(&mut driven, news);
+        }
+    }
+
+    fn tell(&self, driven: &mut Driven, news: Option<RoomNews>) {
+        if let Some(RoomNews { short, bytes }) = news {
             self.common.shared.short_of_room.store(short, Relaxed);
             (driven.desk.on_notice)(&Notice::Room { short, bytes });
         }

@@ -1,6 +1,7 @@
 //! Where everything that concerns the engine comes in: requests, the storage threads' word, the wish to stop. Whoever turns
 //! the engine takes all of it at once, which is what makes batches. Two may take: one that is woken first, and a stand-in
-//! for while that one is away. Never refuses for want of room: admission comes before.
+//! for while that one is away. Or the stand-in goes in its place: it is sent on an errand. Never refuses for want of room:
+//! admission comes before.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// A queue with a taker and its stand-in.
+/// A queue with a taker and its stand-in, whom it can send on errands.
 #[derive(Debug)]
-pub struct Inbox<T> {
-    state: Mutex<State<T>>,
+pub struct Inbox<T, E> {
+    state: Mutex<State<T, E>>,
     /// The taker waits here...
     arrived: Condvar,
     /// ...and its stand-in here.
@@ -19,8 +20,10 @@ pub struct Inbox<T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct State<T, E> {
     messages: VecDeque<T>,
+    /// Waits for the stand-in to run it.
+    errand: Option<E>,
     /// Whether the taker sleeps: only then is there somebody to wake.
     asleep: bool,
     /// Whether the taker is away, and since how many absences.
@@ -39,14 +42,24 @@ enum Sleep {
     Awake,
     /// Until something arrives for it, or its next look.
     Light,
-    /// Until the taker goes away.
+    /// Until the taker goes away, or sends it on an errand.
     Deep,
 }
 
-impl<T> Default for Inbox<T> {
+/// What the stand-in is wanted for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted<E> {
+    /// To take in the taker's place.
+    InItsPlace,
+    /// To run an errand.
+    For(E),
+}
+
+impl<T, E> Default for Inbox<T, E> {
     fn default() -> Self {
         let state = State {
             messages: VecDeque::new(),
+            errand: None,
             asleep: false,
             away: false,
             absences: 0,
@@ -58,7 +71,7 @@ impl<T> Default for Inbox<T> {
     }
 }
 
-impl<T> Inbox<T> {
+impl<T, E> Inbox<T, E> {
     /// Puts a message in; gives it back when nobody will take it any more.
     pub fn put(&self, message: T) -> Result<(), T> {
         let mut state = self.lock();
@@ -84,7 +97,7 @@ impl<T> Inbox<T> {
     }
 
     /// Wakes the taker if it sleeps; or else its stand-in, if it is for that one.
-    fn tell_of_arrivals(&self, mut state: MutexGuard<'_, State<T>>) {
+    fn tell_of_arrivals(&self, mut state: MutexGuard<'_, State<T, E>>) {
         if state.messages.is_empty() {
             return;
         }
@@ -108,7 +121,7 @@ impl<T> Inbox<T> {
             return;
         }
         state.asleep = true;
-        let quiet = |state: &mut State<T>| state.messages.is_empty() && !state.closed;
+        let quiet = |state: &mut State<T, E>| state.messages.is_empty() && !state.closed;
         state = match patience {
             None => self.arrived.wait_while(state, quiet).unwrap_or_else(PoisonError::into_inner),
             Some(patience) => {
@@ -155,6 +168,23 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// The taker stays, and sends its stand-in, who has come back from the errand before.
+    pub fn send(&self, errand: E) {
+        let mut state = self.lock();
+        assert!(!state.away && state.errand.is_none(), "one goes at a time");
+        state.errand = Some(errand);
+        if state.stand_in != Sleep::Awake {
+            state.stand_in = Sleep::Awake;
+            drop(state);
+            self.wanted.notify_one();
+        }
+    }
+
+    /// An errand that nobody will run any more.
+    pub fn take_errand(&self) -> Option<E> {
+        self.lock().errand.take()
+    }
+
     /// The taker is back.
     pub fn back(&self) {
         self.lock().away = false;
@@ -165,14 +195,17 @@ impl<T> Inbox<T> {
         self.lock().away
     }
 
-    /// The stand-in waits until it is wanted: something has come that goes to it at once, or the taker has been away from
-    /// one of its looks to the next. After that it is wanted for everything, and at each of its looks, until the taker is
-    /// back. Gives false when it is closed.
-    pub fn stand_in(&self, look_every: Duration, standing_in: &mut StandingIn) -> bool {
+    /// The stand-in waits until it is wanted: it is sent on an errand, or something has come that goes to it at once, or the
+    /// taker has been away from one of its looks to the next. After that it is wanted for everything, and at each of its
+    /// looks, until the taker is back. Gives none when it is closed.
+    pub fn stand_in(&self, look_every: Duration, standing_in: &mut StandingIn) -> Option<Wanted<E>> {
         let mut state = self.lock();
         loop {
             if state.closed {
-                return false;
+                return None;
+            }
+            if let Some(errand) = state.errand.take() {
+                return Some(Wanted::For(errand));
             }
             let same = standing_in.absence == state.absences;
             state.at_once |= same && standing_in.has_begun;
@@ -181,23 +214,23 @@ impl<T> Inbox<T> {
             }
             if state.away && state.at_once && !state.messages.is_empty() {
                 standing_in.has_begun = true;
-                return true;
+                return Some(Wanted::InItsPlace);
             }
             // While nothing goes on there is nothing to look at.
             if !state.away && same {
                 state.stand_in = Sleep::Deep;
-                let asleep = |state: &mut State<T>| state.stand_in == Sleep::Deep && !state.closed;
+                let asleep = |state: &mut State<T, E>| state.stand_in == Sleep::Deep && !state.closed;
                 state = self.wanted.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state.stand_in = Sleep::Light;
-                let asleep = |state: &mut State<T>| state.stand_in == Sleep::Light && !state.closed;
+                let asleep = |state: &mut State<T, E>| state.stand_in == Sleep::Light && !state.closed;
                 let waited = self.wanted.wait_timeout_while(state, look_every, asleep);
                 let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
                 state = after;
                 if timeout.timed_out() && state.away && standing_in.absence == state.absences {
                     state.stand_in = Sleep::Awake;
                     standing_in.has_begun = true;
-                    return true;
+                    return Some(Wanted::InItsPlace);
                 }
             }
             state.stand_in = Sleep::Awake;
@@ -220,7 +253,7 @@ impl<T> Inbox<T> {
         left
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, State<T, E>> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -242,7 +275,7 @@ mod tests {
 
     #[test]
     fn everything_is_taken_at_once_and_in_order() {
-        let inbox = Inbox::default();
+        let inbox = Inbox::<_, ()>::default();
         let mut taken = VecDeque::new();
         inbox.wait(Some(Duration::ZERO));
         inbox.take(&mut taken);
@@ -261,12 +294,12 @@ mod tests {
         inbox.put_all(&mut late);
         assert!(late.is_empty() && inbox.close().is_empty());
         inbox.wait(None);
-        assert!(!inbox.stand_in(Duration::ZERO, &mut StandingIn::default()), "nobody waits for ever");
+        assert_eq!(inbox.stand_in(Duration::ZERO, &mut StandingIn::default()), None, "nobody waits for ever");
     }
 
     #[test]
     fn looking_out_ends_with_what_comes_or_with_the_time() {
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(Inbox::<_, ()>::default());
         inbox.look_out(Duration::from_millis(1));
         let taker = {
             let inbox = inbox.clone();
@@ -281,7 +314,7 @@ mod tests {
     #[test]
     fn no_wake_up_is_lost() {
         const COUNT: u64 = 20_000;
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(Inbox::<_, ()>::default());
         let putters: Vec<_> = (0..4)
             .map(|_| {
                 let inbox = inbox.clone();
@@ -304,13 +337,14 @@ mod tests {
 
     #[test]
     fn the_stand_in_is_wanted_for_what_goes_to_it_at_once_and_for_long_absences() {
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(Inbox::<_, ()>::default());
         let (wanted, wants) = std::sync::mpsc::channel();
         let stand_in = {
             let inbox = inbox.clone();
             std::thread::spawn(move || {
                 let (mut standing_in, mut taken) = (StandingIn::default(), VecDeque::new());
-                while inbox.stand_in(Duration::from_millis(1), &mut standing_in) {
+                while let Some(wanted_for) = inbox.stand_in(Duration::from_millis(1), &mut standing_in) {
+                    assert_eq!(wanted_for, Wanted::InItsPlace);
                     inbox.take(&mut taken);
                     wanted.send(taken.drain(..).collect::<Vec<_>>()).unwrap();
                 }
@@ -335,5 +369,37 @@ mod tests {
         inbox.put(5).unwrap();
         assert_eq!(inbox.close(), [5], "the taker is there");
         stand_in.join().unwrap();
+    }
+    #[test]
+    fn the_stand_in_runs_every_errand_and_none_after_the_end() {
+        let inbox = Arc::new(Inbox::<u64, u64>::default());
+        let stand_in = {
+            let inbox = inbox.clone();
+            std::thread::spawn(move || {
+                let mut standing_in = StandingIn::default();
+                while let Some(wanted) = inbox.stand_in(Duration::from_secs(60), &mut standing_in) {
+                    let Wanted::For(errand) = wanted else { panic!("the taker is there") };
+                    inbox.put(errand + 1).unwrap();
+                }
+            })
+        };
+        let mut taken = VecDeque::new();
+        for errand in 0..10_000 {
+            inbox.send(errand);
+            inbox.put(errand).unwrap();
+            while taken.len() < 2 {
+                inbox.wait(None);
+                let mut more = VecDeque::new();
+                inbox.take(&mut more);
+                taken.append(&mut more);
+            }
+            assert!(taken.contains(&errand) && taken.contains(&(errand + 1)));
+            taken.clear();
+        }
+        inbox.close();
+        stand_in.join().unwrap();
+        inbox.send(7);
+        assert_eq!(inbox.stand_in(Duration::ZERO, &mut StandingIn::default()), None);
+        assert_eq!(inbox.take_errand(), Some(7));
     }
 }

@@ -40,6 +40,7 @@ mod admission;
 mod bustle;
 mod inbox;
 mod pace;
+mod seat;
 mod secrets;
 
 mod handle;

@@ -76,6 +76,15 @@ pub const STAND_IN_AT_ONCE_US: u64 = 500;
 /// when a disk begins to be slow. While nothing is written nobody looks.
 pub const STAND_IN_LOOK_EVERY_MS: u64 = 20;
 
+/// A batch of so many events is taken to the disk by the stand-in while the other thread stays at the engine: more than one client
+/// alone asks for at a time, who has nothing else to be decided meanwhile, and no more than half of 64 clients do, and some more.
+pub const ERRAND_EVENTS: std::ops::RangeInclusive<u64> = 2..=48;
+/// A commit that takes less is not worth sending somebody: that takes some microseconds itself.
+pub const ERRAND_COMMIT_US_MIN: u64 = 20;
+/// Messages that are taken in at a time while the stand-in is at the disk: it needs the processor for a moment between writing
+/// and syncing, and must not wait long for it.
+pub const PIECE_REQUESTS: usize = 16;
+
 /// So long a batch of nothing but places in line waits for company: nobody is answered by it, and whoever wants to be would
 /// have to wait for it to be on the disk. Long against a commit on a fast disk, short for everybody else.
 pub const LINGER_US: u64 = 1_000;

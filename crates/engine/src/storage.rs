@@ -24,8 +24,33 @@ use crate::sync::panicking;
 use crate::sync::thread::{self, JoinHandle};
 use crate::synced_fold::SyncedFold;
 
+/// A batch on its way to the disk in the stand-in's hands, and what keeps it.
+pub(crate) struct Errand {
+    pub storage: Box<Storage>,
+    pub batch: Batch,
+    /// The processor that it is to be run on; none: any.
+    pub at: Option<usize>,
+}
+
+/// Back from an errand.
+pub(crate) struct Back {
+    pub storage: Box<Storage>,
+    pub last_seq: Seq,
+    pub appended: Result<Appended, StorageError>,
+    /// Where it came back, if it might have done so anywhere.
+    pub at: Option<usize>,
+}
+
+/// A batch is durable.
+pub(crate) struct Appended {
+    pub commit_us: u64,
+    pub room: Option<RoomNews>,
+}
+
 /// What the storage threads have to say.
 pub(crate) enum Word {
+    /// The stand-in is back, and brings the storage.
+    Back(Box<Back>),
     /// What these events change in files is there.
     Applied(Vec<Seq>),
     /// A chore is done, or has failed.
@@ -101,20 +126,21 @@ impl Storage {
         Ok(Storage { journal, files, appliers, room, chores, takes_pictures, metrics, interrupt, threads })
     }
 
-    /// Makes a batch durable, hands on what it changes in files, and gives how long the journal took, in microseconds.
-    pub fn append(&mut self, mut batch: Batch) -> Result<u64, StorageError> {
+    /// Looks around, makes a batch durable, and hands on what it changes in files.
+    pub fn append(&mut self, mut batch: Batch) -> Result<Appended, StorageError> {
+        let room = self.look_around()?;
         let begun = Instant::now();
         if planted(Bug::FileBytesBeforeSync) {
             self.appliers.hand_over(std::mem::take(&mut batch.changes));
         }
         self.journal.append(&batch.payload)?;
         let commit_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let room = |change: &FileChange| change.len().max(WRITE_ROOM_BYTES_MIN);
-        let into_files: usize = batch.changes.iter().map(|(_, change)| room(change)).sum();
+        let takes = |change: &FileChange| change.len().max(WRITE_ROOM_BYTES_MIN);
+        let into_files: usize = batch.changes.iter().map(|(_, change)| takes(change)).sum();
         self.room.written_bytes += (batch.payload.len() + into_files) as u64;
         // Before the next look at the chores: whoever makes a snapshot finds these changes handed over.
         self.appliers.hand_over(batch.changes);
-        Ok(commit_us)
+        Ok(Appended { commit_us, room })
     }
 
     /// Takes note of a chore that was done.
