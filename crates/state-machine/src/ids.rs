@@ -56,12 +56,16 @@ pub enum SessionId {
 /// The text of an id, where no string is wanted for it.
 #[derive(Clone, Copy)]
 pub struct IdText {
+    /// The text ends where these do, so that all but its first letter stands at a fixed place.
     bytes: [u8; ID_BYTES_MAX],
-    length: usize,
+    /// Where it begins.
+    start: usize,
 }
 
 /// A letter, a slot, a dash and a secret.
-const ID_BYTES_MAX: usize = 1 + 8 + 1 + SECRET_DIGITS;
+const ID_BYTES_MAX: usize = DASH_AT + 1 + SECRET_DIGITS;
+const DASH_AT: usize = 1 + SLOT_DIGITS_MAX;
+const SLOT_DIGITS_MAX: usize = 8;
 const SECRET_DIGITS: usize = 32;
 
 const NOBODY: LeaseId = LeaseId { slot: u32::MAX, secret: Secret([0, 0]) };
@@ -79,6 +83,11 @@ impl LeaseId {
 
     /// Reads a holder's text. What is not of our making is an id that nothing has.
     pub fn parse(text: &str) -> Result<LeaseId, Invalid> {
+        LeaseId::parse_bytes(text.as_bytes())
+    }
+
+    /// The same of a text's bytes.
+    pub fn parse_bytes(text: &[u8]) -> Result<LeaseId, Invalid> {
         check_id_text("lease_id", text)?;
         Ok(match parse_id(text) {
             Some((b'l', id)) => id,
@@ -103,8 +112,8 @@ impl SessionId {
 
     /// Reads an owner's text. What is not of our making is an id that nothing has.
     pub fn parse(text: &str) -> Result<SessionId, Invalid> {
-        check_id_text("session_id", text)?;
-        Ok(match parse_id(text) {
+        check_id_text("session_id", text.as_bytes())?;
+        Ok(match parse_id(text.as_bytes()) {
             Some((b's', LeaseId { slot, secret })) => SessionId::Opened { slot, secret },
             Some((b'o', id)) => SessionId::Own(id),
             _ => SessionId::Own(NOBODY),
@@ -122,32 +131,36 @@ impl SessionId {
 
 impl IdText {
     fn of(kind: u8, slot: u32, secret: Secret) -> IdText {
-        let mut text = IdText { bytes: [0; ID_BYTES_MAX], length: 0 };
-        text.put(kind);
-        text.put_digits(u64::from(slot), (u32::BITS - slot.leading_zeros()).div_ceil(4).max(1));
-        text.put(b'-');
-        text.put_digits(secret.0[0], 16);
-        text.put_digits(secret.0[1], 16);
-        text
-    }
-
-    fn put(&mut self, byte: u8) {
-        self.bytes[self.length] = byte;
-        self.length += 1;
-    }
-
-    /// The lowest digits of a number, in base 16.
-    fn put_digits(&mut self, number: u64, digits: u32) {
-        for place in (0..digits).rev() {
-            self.put(DIGITS[(number >> (4 * place)) as usize & 15]);
+        let mut bytes = [0; ID_BYTES_MAX];
+        bytes[1..DASH_AT].copy_from_slice(&digits(slot));
+        bytes[DASH_AT] = b'-';
+        let [high, low] = secret.0;
+        let words = [(high >> 32) as u32, high as u32, (low >> 32) as u32, low as u32];
+        for (place, word) in bytes[DASH_AT + 1..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&digits(word));
         }
+        // Without leading zeros.
+        let start = (slot.leading_zeros() / 4).min(7) as usize;
+        bytes[start] = kind;
+        IdText { bytes, start }
+    }
+
+    /// Of a lease's text, that of the session which the lease got for itself: only the letter is another.
+    pub fn of_own_session(mut self) -> IdText {
+        self.bytes[self.start] = b'o';
+        self
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        let text = core::str::from_utf8(&self.bytes[..self.length]);
+        let text = core::str::from_utf8(self.as_bytes());
         assert!(text.is_ok(), "ids are ASCII");
         text.unwrap_or_default()
+    }
+
+    /// The text's bytes, for whoever needs no proof that they are one.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
     }
 }
 
@@ -158,7 +171,7 @@ impl fmt::Debug for IdText {
     }
 }
 
-fn check_id_text(field: &'static str, text: &str) -> Result<(), Invalid> {
+fn check_id_text(field: &'static str, text: &[u8]) -> Result<(), Invalid> {
     if text.is_empty() || text.len() > ID_TEXT_BYTES_MAX {
         return Err(Invalid::new(
             field,
@@ -169,43 +182,47 @@ fn check_id_text(field: &'static str, text: &str) -> Result<(), Invalid> {
 }
 
 /// Only the very text that was given out: no upper case, no signs, no leading zeros.
-fn parse_id(text: &str) -> Option<(u8, LeaseId)> {
-    let (kind, rest) = text.as_bytes().split_first()?;
+fn parse_id(text: &[u8]) -> Option<(u8, LeaseId)> {
+    let (kind, rest) = text.split_first()?;
     let (slot, secret) = rest.split_at_checked(rest.len().checked_sub(1 + SECRET_DIGITS)?)?;
-    let (b"-", secret) = secret.split_at(1) else { return None };
-    if slot.len() > 8 || (slot.len() > 1 && slot[0] == b'0') || slot.is_empty() {
-        return None;
-    }
-    let slot = u32::try_from(read_digits(slot)?).ok()?;
-    let (high, low) = secret.split_at(SECRET_DIGITS / 2);
-    let secret = Secret([read_digits(high)?, read_digits(low)?]);
-    Some((*kind, LeaseId { slot, secret }))
+    let mut padded = [b'0'; SLOT_DIGITS_MAX];
+    padded[SLOT_DIGITS_MAX.checked_sub(slot.len())?..].copy_from_slice(slot);
+    let (words, []) = secret[1..].as_chunks() else { return None };
+    let [a, b, c, d] = *words else { return None };
+    let pair = |high, low| u64::from(read_digits(high)) << 32 | u64::from(read_digits(low));
+    let (slot, secret) = (read_digits(padded), Secret([pair(a, b), pair(c, d)]));
+    // Whatever was no digit was read as some digit, and is written as that one.
+    let same = IdText::of(*kind, slot, secret).as_bytes() == text;
+    same.then_some((*kind, LeaseId { slot, secret }))
 }
 
-/// A number of at most 16 digits in base 16, in lower case.
-fn read_digits(digits: &[u8]) -> Option<u64> {
-    // Digits of a secret are random: a branch for each would be guessed wrong every other time.
-    let (mut number, mut seen) = (0, 0);
-    for digit in digits {
-        let value = DIGIT_VALUES[usize::from(*digit)];
-        seen |= value;
-        number = number << 4 | u64::from(value & 15);
-    }
-    (seen & NO_DIGIT == 0).then_some(number)
+// Digits in base 16, eight at a time in the eight bytes of a number: those of a secret are random, so that a branch for each
+// would be guessed wrong every other time.
+
+/// A one in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// A number as eight digits, in lower case.
+fn digits(number: u32) -> [u8; 8] {
+    let mut digits = u64::from(number);
+    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
+    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+    digits = (digits | digits << 4) & (EACH * 15);
+    // Six more than a letter's value is 16 or more.
+    let letters = ((digits + EACH * 6) >> 4) & EACH;
+    (digits + EACH * u64::from(b'0') + letters * u64::from(b'a' - b'9' - 1)).to_be_bytes()
 }
 
-/// The value of each byte as a digit in base 16, or that it is none.
-const DIGIT_VALUES: [u8; 256] = {
-    let mut values = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        values[DIGITS[value] as usize] = value as u8;
-        value += 1;
-    }
-    values
-};
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-const NO_DIGIT: u8 = 1 << 7;
+/// The number that eight digits are. Of what is no digit it makes something.
+fn read_digits(digits: [u8; 8]) -> u32 {
+    let text = u64::from_be_bytes(digits);
+    // The low half of a digit is its value, and of a letter its place from 1.
+    let letters = (text >> 6) & EACH;
+    let mut number = ((text & (EACH * 15)) + letters * 9) & (EACH * 15);
+    number = (number | number >> 4) & 0x00ff_00ff_00ff_00ff;
+    number = (number | number >> 8) & 0x0000_ffff_0000_ffff;
+    (number | number >> 16) as u32
+}
 
 /// The journal's own random key, so that nobody outside can make two request ids collide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -335,6 +352,7 @@ mod tests {
             assert_eq!(id.text(), text);
             assert_eq!(LeaseId::parse(&text).unwrap(), id);
             assert_eq!(SessionId::Own(id).text(), text.replacen('l', "o", 1));
+            assert_eq!(id.id_text().of_own_session().as_str(), SessionId::Own(id).text());
             for (at, byte) in text.bytes().enumerate().skip(1) {
                 for wrong in [byte.to_ascii_uppercase(), b'g', b'+', b' ', b'/', b':', b'`'] {
                     let mut changed = text.clone().into_bytes();
@@ -353,6 +371,19 @@ mod tests {
         for text in ["l-00000000000000120000000000000001", "-", "l0-", "ß0-00000000000000120000000000000001"]
         {
             assert_eq!(LeaseId::parse(text).unwrap(), NOBODY);
+        }
+    }
+
+    #[test]
+    fn digits_are_those_of_everybody_else() {
+        let mut number: u32 = 1;
+        for _ in 0..10_000 {
+            number = number.wrapping_mul(0x915f_77f5).wrapping_add(1);
+            let text = format!("{number:08x}");
+            assert_eq!(digits(number), text.as_bytes());
+            assert_eq!(read_digits(digits(number)), number);
+            let id = LeaseId { slot: number >> (number % 32), secret: Secret([number.into(), 7]) };
+            assert_eq!(id.text(), format!("l{:x}-{:016x}{:016x}", id.slot, id.secret.0[0], 7));
         }
     }
 
