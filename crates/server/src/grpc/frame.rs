@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Stream, TryStreamExt};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -67,16 +67,16 @@ fn reply(body: impl Body<Data = Bytes, Error = Status> + Send + 'static) -> Grpc
     reply
 }
 
-/// Puts what stands before a message of this length.
-pub fn put_head(length: usize, into: &mut BytesMut) {
+/// What stands before a message of this length.
+pub fn head_of(length: usize) -> [u8; HEAD_BYTES] {
     let length = u32::try_from(length);
     assert!(length.is_ok(), "answers are far below 4 GiB");
-    into.put_u8(0);
-    into.put_u32(length.unwrap_or_default());
+    let [a, b, c, d] = length.unwrap_or_default().to_be_bytes();
+    [0, a, b, c, d]
 }
 
 fn put(message: &impl Message, into: &mut BytesMut) {
-    put_head(message.encoded_len(), into);
+    into.extend_from_slice(&head_of(message.encoded_len()));
     let written = message.encode(into);
     assert!(written.is_ok(), "a growing buffer takes every message");
 }

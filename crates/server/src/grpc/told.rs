@@ -2,10 +2,11 @@
 //! engine's answer, without a message being made of it first. Knows how a group lies in bytes; a test holds it to the
 //! generated messages.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::outcome::What;
 use leasehold_state_machine::answer::LeaseView;
+use leasehold_state_machine::ids::SessionId;
 use leasehold_state_machine::words::Metadata;
 use prost::Message;
 use prost::encoding::{WireType, encoded_len_varint};
@@ -18,20 +19,28 @@ const NUMBER: u32 = 1;
 const LEASE: u32 = 5;
 const RELEASED: u32 = 6;
 
+/// What comes before a message in its outcome is at most this long: two keys, two lengths, and a number with its key.
+const OUTCOME_HEAD_BYTES: usize = 2 * (1 + 10) + 1 + 10;
+
 /// An `OutcomeGroup` in the making.
 #[derive(Default)]
 pub struct ToldGroup {
-    group: Vec<u8>,
+    /// The group as it will lie in a body, where it leaves from: its room is used again when it has been sent.
+    outgoing: BytesMut,
+    /// How long the last one was; only saves growing.
+    last_length: usize,
     /// One message of it; kept to be used again.
     message: Vec<u8>,
-    /// Where groups leave from: its room is used again when they have been sent.
-    outgoing: BytesMut,
+    /// What comes before it.
+    head: Vec<u8>,
+    acquired: MomentBytes,
+    expires: MomentBytes,
 }
 
 impl ToldGroup {
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
-        self.group.is_empty()
+        self.outgoing.is_empty()
     }
 
     /// Adds an outcome.
@@ -39,7 +48,9 @@ impl ToldGroup {
         self.message.clear();
         let written = v1::Outcome { number, what: Some(what) }.encode(&mut self.message);
         assert!(written.is_ok(), "a growing buffer takes every message");
-        put_bytes(&mut self.group, OUTCOMES, &self.message);
+        self.head.clear();
+        put_length(&mut self.head, OUTCOMES, self.message.len());
+        self.add_written();
     }
 
     /// Adds a lease.
@@ -48,7 +59,8 @@ impl ToldGroup {
             return self.add(number, What::Lease(Box::new(shapes::lease_of(view))));
         }
         self.message.clear();
-        put_lease(&mut self.message, view);
+        let moments = [self.acquired.of(view.acquired_wall_ms), self.expires.of(view.expires_wall_ms)];
+        put_lease(&mut self.message, view, moments);
         self.add_message(number, LEASE);
     }
 
@@ -61,51 +73,85 @@ impl ToldGroup {
 
     /// Adds an outcome with the message that has just been written, as this field.
     fn add_message(&mut self, number: u64, field: u32) {
-        let length = self.message.len() as u64;
+        let length = self.message.len();
         let numbered = if number == 0 { 0 } else { 1 + encoded_len_varint(number) };
-        let outcome = numbered + 1 + encoded_len_varint(length) + self.message.len();
-        put_key(&mut self.group, OUTCOMES, WireType::LengthDelimited);
-        put_varint(&mut self.group, outcome as u64);
-        put_number(&mut self.group, NUMBER, number);
-        put_bytes(&mut self.group, field, &self.message);
+        let outcome = numbered + 1 + encoded_len_varint(length as u64) + length;
+        self.head.clear();
+        self.head.reserve(OUTCOME_HEAD_BYTES);
+        put_length(&mut self.head, OUTCOMES, outcome);
+        put_number(&mut self.head, NUMBER, number);
+        put_length(&mut self.head, field, length);
+        self.add_written();
     }
 
-    /// The group as it lies in a body; an empty one is left.
+    /// Adds what was written: a head and a message.
+    fn add_written(&mut self) {
+        if self.outgoing.is_empty() {
+            self.outgoing.reserve(self.last_length);
+            // What stands before the group says how long it is, which is known when it leaves.
+            self.outgoing.extend_from_slice(&[0; frame::HEAD_BYTES]);
+        }
+        self.outgoing.extend_from_slice(&self.head);
+        self.outgoing.extend_from_slice(&self.message);
+    }
+
+    /// The group as it lies in a body; an empty one is left. There must be something in it.
     pub fn take(&mut self) -> Bytes {
-        self.outgoing.reserve(frame::HEAD_BYTES + self.group.len());
-        frame::put_head(self.group.len(), &mut self.outgoing);
-        self.outgoing.put_slice(&self.group);
-        self.group.clear();
+        assert!(!self.is_empty(), "a group that says nothing is not sent");
+        self.last_length = self.outgoing.len();
+        let head = frame::head_of(self.outgoing.len() - frame::HEAD_BYTES);
+        self.outgoing[..frame::HEAD_BYTES].copy_from_slice(&head);
         self.outgoing.split().freeze()
     }
 }
 
-fn put_lease(into: &mut Vec<u8>, view: &LeaseView) {
-    put_text(into, 1, view.resource.text());
-    put_text(into, 2, view.owner.text());
-    put_text(into, 3, view.session.id_text().as_str());
-    put_text(into, 4, view.lease.id_text().as_str());
+/// A moment as it is written. What is granted together is granted at one moment, and much of it ends at one.
+#[derive(Default)]
+struct MomentBytes {
+    unix_ms: u64,
+    /// Empty before the first.
+    bytes: Vec<u8>,
+}
+
+impl MomentBytes {
+    fn of(&mut self, unix_ms: u64) -> &[u8] {
+        if self.bytes.is_empty() || self.unix_ms != unix_ms {
+            self.unix_ms = unix_ms;
+            self.bytes.clear();
+            put_moment(&mut self.bytes, unix_ms);
+        }
+        &self.bytes
+    }
+}
+
+/// With the moments of its grant and its deadline as they are written.
+fn put_lease(into: &mut Vec<u8>, view: &LeaseView, [acquired, expires]: [&[u8]; 2]) {
+    let lease = view.lease.id_text();
+    let session = match view.session {
+        SessionId::Own(own) if own == view.lease => lease.of_own_session(),
+        other => other.id_text(),
+    };
+    put_text(into, 1, view.resource.text().as_bytes());
+    put_text(into, 2, view.owner.text().as_bytes());
+    put_text(into, 3, session.as_bytes());
+    put_text(into, 4, lease.as_bytes());
     put_number(into, 5, shapes::token(view.token).cast_unsigned());
     put_number(into, 6, i64::from(shapes::mode(view.mode)).cast_unsigned());
     put_number(into, 7, view.ttl.ms());
     put_number(into, 8, view.expires_in_ms);
     put_number(into, 9, view.renew_after_ms);
     put_number(into, 10, view.stop_after_ms);
-    put_moment(into, 11, view.acquired_wall_ms);
-    put_moment(into, 12, view.expires_wall_ms);
+    put_bytes(into, 11, acquired);
+    put_bytes(into, 12, expires);
     put_number(into, 13, view.version);
     put_number(into, 14, view.seq);
 }
 
-fn put_moment(into: &mut Vec<u8>, field: u32, unix_ms: u64) {
+/// A `Timestamp`.
+fn put_moment(into: &mut Vec<u8>, unix_ms: u64) {
     let moment = shapes::moment(unix_ms);
-    put_key(into, field, WireType::LengthDelimited);
-    // Both numbers together are shorter than 128 bytes, so that the length is one.
-    let length_at = into.len();
-    into.push(0);
     put_number(into, 1, moment.seconds.cast_unsigned());
     put_number(into, 2, i64::from(moment.nanos).cast_unsigned());
-    into[length_at] = (into.len() - length_at - 1) as u8;
 }
 
 /// A number; 0 is left out.
@@ -117,16 +163,21 @@ fn put_number(into: &mut Vec<u8>, field: u32, number: u64) {
 }
 
 /// A text; an empty one is left out.
-fn put_text(into: &mut Vec<u8>, field: u32, text: &str) {
+fn put_text(into: &mut Vec<u8>, field: u32, text: &[u8]) {
     if !text.is_empty() {
-        put_bytes(into, field, text.as_bytes());
+        put_bytes(into, field, text);
     }
 }
 
 fn put_bytes(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    put_key(into, field, WireType::LengthDelimited);
-    put_varint(into, bytes.len() as u64);
+    put_length(into, field, bytes.len());
     into.extend_from_slice(bytes);
+}
+
+/// What stands before so many bytes.
+fn put_length(into: &mut Vec<u8>, field: u32, length: usize) {
+    put_key(into, field, WireType::LengthDelimited);
+    put_varint(into, length as u64);
 }
 
 /// What stands before a field; the numbers of all fields here are below 16.
@@ -144,7 +195,7 @@ fn put_varint(into: &mut Vec<u8>, mut number: u64) {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_state_machine::ids::{LeaseId, Secret, SessionId};
+    use leasehold_state_machine::ids::{LeaseId, Secret};
     use leasehold_state_machine::resource::Resource;
     use leasehold_state_machine::words::{Mode, Owner, Ttl};
 
@@ -192,6 +243,7 @@ mod tests {
             view(),
             least,
             LeaseView { session: opened, acquired_wall_ms: u64::MAX, ..view() },
+            LeaseView { session: SessionId::Own(LeaseId { slot: 78, ..view().lease }), ..view() },
             LeaseView { resource: long, ..view() },
             LeaseView { metadata, ..view() },
         ]
