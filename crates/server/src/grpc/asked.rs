@@ -22,6 +22,9 @@ const OPERATION_BYTES: usize = 48;
 const VARINT: u8 = WireType::Varint as u8;
 const LENGTH_DELIMITED: u8 = WireType::LengthDelimited as u8;
 
+/// Every number of so many bytes fits, so that there is nothing to check.
+const PLAIN_VARINT_BYTES: usize = 9;
+
 /// An `OperationGroup`.
 #[derive(Debug, Default)]
 pub struct AskedGroup<'g> {
@@ -71,7 +74,8 @@ pub struct AskedAcquire<'g> {
 pub struct AskedRelease<'g> {
     pub lock: &'g str,
     pub owner_id: &'g str,
-    pub lease_id: &'g str,
+    /// In ASCII, as all that were given out are.
+    pub lease_id: &'g [u8],
     pub fencing_token: i64,
 }
 
@@ -186,7 +190,7 @@ fn release(bytes: &[u8]) -> Option<AskedRelease<'_>> {
         match field {
             (1, Value::Bytes(bytes)) => asked.lock = text(bytes)?,
             (2, Value::Bytes(bytes)) => asked.owner_id = text(bytes)?,
-            (3, Value::Bytes(bytes)) => asked.lease_id = text(bytes)?,
+            (3, Value::Bytes(bytes)) if bytes.is_ascii() => asked.lease_id = bytes,
             (4, Value::Number(number)) => asked.fencing_token = number.cast_signed(),
             _ => return None,
         }
@@ -244,8 +248,20 @@ impl<'g> Fields<'g> {
                 self.rest = rest;
                 Some(u64::from(*short))
             }
-            _ => decode_varint(&mut self.rest).ok(),
+            _ => self.long_varint(),
         }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for (place, byte) in self.rest.iter().take(PLAIN_VARINT_BYTES).enumerate() {
+            number |= u64::from(byte & 0x7f) << (7 * place);
+            if *byte < 0x80 {
+                self.rest = &self.rest[place + 1..];
+                return Some(number);
+            }
+        }
+        decode_varint(&mut self.rest).ok()
     }
 
     /// This field may come again.
@@ -313,7 +329,7 @@ mod tests {
                 Asked::Release(release) => Some(What::Release(v1::ReleaseRequest {
                     lock: release.lock.into(),
                     owner_id: release.owner_id.into(),
-                    lease_id: release.lease_id.into(),
+                    lease_id: str::from_utf8(release.lease_id).unwrap().into(),
                     fencing_token: release.fencing_token,
                 })),
                 Asked::Any(what) => *what,

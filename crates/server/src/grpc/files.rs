@@ -19,7 +19,7 @@ use crate::wire::problem::Denial;
 
 /// An append.
 pub fn append(asked: v1::AppendFileRequest) -> Result<Command, Invalid> {
-    let proof = proof(&asked.lock, &asked.owner_id, &asked.lease_id, asked.fencing_token)?;
+    let proof = proof(&asked.lock, &asked.owner_id, asked.lease_id.as_bytes(), asked.fencing_token)?;
     let form = ChangeForm { name: &asked.name, proof, request_id: chosen(asked.request_id.as_deref())? };
     Ok(form.judge()?.write(Offset::End, &asked.data))
 }
@@ -29,14 +29,14 @@ pub fn write(asked: v1::WriteFileRequest) -> Result<Command, Invalid> {
     let Some(offset) = asked.offset else {
         return Err(Invalid::new("offset", "say where the bytes go: 0 is the beginning"));
     };
-    let proof = proof(&asked.lock, &asked.owner_id, &asked.lease_id, asked.fencing_token)?;
+    let proof = proof(&asked.lock, &asked.owner_id, asked.lease_id.as_bytes(), asked.fencing_token)?;
     let form = ChangeForm { name: &asked.name, proof, request_id: chosen(asked.request_id.as_deref())? };
     Ok(form.judge()?.write(Offset::At(offset), &asked.data))
 }
 
 /// A deletion.
 pub fn delete(asked: v1::DeleteFileRequest) -> Result<Command, Invalid> {
-    let proof = proof(&asked.lock, &asked.owner_id, &asked.lease_id, asked.fencing_token)?;
+    let proof = proof(&asked.lock, &asked.owner_id, asked.lease_id.as_bytes(), asked.fencing_token)?;
     let form = ChangeForm { name: &asked.name, proof, request_id: chosen(asked.request_id.as_deref())? };
     form.judge().map(Change::delete)
 }

@@ -51,12 +51,13 @@ pub fn asked_acquire(asked: &AskedAcquire<'_>, request_id: Option<RequestId>) ->
 /// A renewal.
 pub fn renew(asked: v1::RenewRequest) -> Result<Command, Invalid> {
     let metadata = asked.metadata.map(|given| metadata(given.entries)).transpose()?;
-    proof(&asked.lock, &asked.owner_id, &asked.lease_id, asked.fencing_token)?.renew(asked.ttl_ms, metadata)
+    proof(&asked.lock, &asked.owner_id, asked.lease_id.as_bytes(), asked.fencing_token)?
+        .renew(asked.ttl_ms, metadata)
 }
 
 /// A release.
 pub fn release(asked: v1::ReleaseRequest) -> Result<Command, Invalid> {
-    proof(&asked.lock, &asked.owner_id, &asked.lease_id, asked.fencing_token)?.release()
+    proof(&asked.lock, &asked.owner_id, asked.lease_id.as_bytes(), asked.fencing_token)?.release()
 }
 
 /// The same of one that is read where it lies.
@@ -136,7 +137,7 @@ pub fn list_sessions(asked: v1::ListSessionsRequest) -> Result<Command, Invalid>
 pub fn proof<'f>(
     lock: &'f str,
     owner_id: &'f str,
-    lease_id: &'f str,
+    lease_id: &'f [u8],
     fencing_token: i64,
 ) -> Result<ProofForm<'f>, Invalid> {
     Ok(ProofForm { lock, owner_id, lease_id, fencing_token: token("fencing_token", fencing_token)? })

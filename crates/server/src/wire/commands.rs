@@ -166,7 +166,7 @@ fn renew(sent: Sent<'_>) -> Result<Command, Invalid> {
     ProofForm {
         lock: &lock,
         owner_id: &body.required_text("owner_id")?,
-        lease_id: &body.required_text("lease_id")?,
+        lease_id: body.required_text("lease_id")?.as_bytes(),
         fencing_token: body.required_number("fencing_token")?,
     }
     .renew(ttl_ms, metadata)
@@ -178,7 +178,7 @@ fn release(sent: Sent<'_>) -> Result<Command, Invalid> {
     ProofForm {
         lock: &lock,
         owner_id: &body.required_text("owner_id")?,
-        lease_id: &body.required_text("lease_id")?,
+        lease_id: body.required_text("lease_id")?.as_bytes(),
         fencing_token: body.required_number("fencing_token")?,
     }
     .release()

@@ -85,7 +85,7 @@ fn change(sent: Sent<'_>, in_query: Option<&str>) -> Result<Change, Invalid> {
         proof: ProofForm {
             lock: &decoded(LOCK)?,
             owner_id: &decoded(OWNER)?,
-            lease_id: required(sent.headers, LEASE)?,
+            lease_id: required(sent.headers, LEASE)?.as_bytes(),
             fencing_token: whole_number(TOKEN, required(sent.headers, TOKEN)?)?,
         },
         request_id: request_id(None, sent.headers)?,

@@ -57,8 +57,8 @@ pub struct ProofForm<'f> {
     pub lock: &'f str,
     /// Who holds it.
     pub owner_id: &'f str,
-    /// The lease's secret id.
-    pub lease_id: &'f str,
+    /// The lease's secret id, as its bytes: what is not of our making is nobody's, whatever it is.
+    pub lease_id: &'f [u8],
     /// Its fencing token.
     pub fencing_token: u64,
 }
@@ -69,7 +69,7 @@ impl ProofForm<'_> {
         Ok(Proof {
             resource: Resource::parse(self.lock)?,
             owner: Owner::parse(self.owner_id)?,
-            lease: LeaseId::parse(self.lease_id)?,
+            lease: LeaseId::parse_bytes(self.lease_id)?,
             token: check_token("fencing_token", self.fencing_token)?,
         })
     }

@@ -51,10 +51,11 @@ async fn file(engine: &Handle, bytes: &[u8]) -> OpenFile {
         metadata: Metadata::default(),
     };
     let Ok(Answer::Lease(lease)) = engine.ask(acquire.command().unwrap()).await else { panic!("no lease") };
+    let lease_id = lease.lease.text();
     let proof = ProofForm {
         lock: "path:/a",
         owner_id: "w",
-        lease_id: &lease.lease.text(),
+        lease_id: lease_id.as_bytes(),
         fencing_token: lease.token,
     };
     let change = ChangeForm { name: "a", proof, request_id: None }.judge().unwrap();
