@@ -9,7 +9,7 @@ use leasehold_state_machine::numbers::Numbers;
 
 use crate::admission::Permit;
 use crate::engine::{Engine, Released};
-use crate::handle::{Admitted, Asked, Shared, undelivered};
+use crate::handle::{Asked, Shared, undelivered};
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::stream::{Listeners, Way};
@@ -70,8 +70,7 @@ impl Desk {
 
     /// Takes in a request that wants an answer, for the next turn.
     pub fn enter(&mut self, asked: Asked) {
-        let Asked { admitted, way } = asked;
-        let Admitted { attachment, arrived_raw_us, command, permit } = admitted;
+        let Asked { attachment, arrived_raw_us, command, permit, way } = asked;
         let is_acquire = matches!(command, Command::Acquire(_));
         self.calls.insert(attachment.0, Call { way, permit: Some(permit), is_acquire });
         self.arrive(attachment, arrived_raw_us, command);

@@ -84,17 +84,18 @@ pub(crate) struct Telling {
     pub command: Command,
 }
 
-/// A request with its way back.
+/// A request that was let in, with its way back.
 pub(crate) struct Asked {
-    pub admitted: Admitted,
-    pub way: Way,
-}
-
-/// A request that was let in.
-pub(crate) struct Admitted {
     pub attachment: Attachment,
     pub arrived_raw_us: u64,
     pub command: Command,
+    pub permit: Permit,
+    pub way: Way,
+}
+
+/// That a request was let in.
+pub(crate) struct Entry {
+    pub attachment: Attachment,
     pub permit: Permit,
 }
 
@@ -132,8 +133,7 @@ impl Shared {
     }
 
     /// Lets a request in that has arrived at this time, if there is room for it.
-    pub fn admit(&self, command: Command, arrived_raw_us: u64) -> Result<Admitted, Refusal> {
-        let op = Op::of(&command);
+    pub fn admit(&self, op: Op, command: &Command, arrived_raw_us: u64) -> Result<Entry, Refusal> {
         let attachment = self.attachment();
         if !self.open.load(Ordering::Relaxed) {
             return Err(STOPPING);
@@ -143,17 +143,10 @@ impl Shared {
         }
         let permit = self
             .admission
-            .admit(&command, attachment.0 ^ arrived_raw_us)
+            .admit(command, attachment.0 ^ arrived_raw_us)
             .inspect_err(|_| self.metrics.count_busy(op))?;
         self.bustle.asked(arrived_raw_us);
-        Ok(Admitted { attachment, arrived_raw_us, command, permit })
-    }
-
-    /// Sends what was let in; its answer comes by `way`, which is told if the server has just stopped.
-    pub fn send(&self, admitted: Admitted, way: Way) -> Attachment {
-        let attachment = admitted.attachment;
-        let _ = self.inbox.put(Message::Ask(Box::new(Asked { admitted, way })));
-        attachment
+        Ok(Entry { attachment, permit })
     }
 
     /// Sends something that has no answer.
@@ -178,10 +171,13 @@ impl Handle {
     /// at once, and a grant that nobody can ask for again is given back.
     pub async fn ask(&self, command: Command) -> Outcome {
         let shared = &self.shared;
-        let is_acquire = Op::of(&command) == Op::Acquire;
-        let admitted = shared.admit(command, shared.clock.raw_us())?;
+        let (op, arrived_raw_us) = (Op::of(&command), shared.clock.raw_us());
+        let is_acquire = op == Op::Acquire;
+        let Entry { attachment, permit } = shared.admit(op, &command, arrived_raw_us)?;
         let (answer, receiver) = oneshot::channel();
-        let attachment = shared.send(admitted, Way::Once(answer));
+        let asked = Asked { attachment, arrived_raw_us, command, permit, way: Way::Once(answer) };
+        // Dropped when the server has just stopped, which the receiver then finds out.
+        let _ = shared.inbox.put(Message::Ask(Box::new(asked)));
         let mut attempt = Attempt { shared, attachment, is_acquire, receiver };
         // A sender that is dropped without a word belongs to a server that stops.
         (&mut attempt.receiver).await.unwrap_or(Err(STOPPING))

@@ -2,7 +2,7 @@
 //! of the caller's; requests go together, and answers come in any order, as many at once as there are. Decides nothing but
 //! who gets in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use leasehold_state_machine::EndedNotice;
@@ -13,7 +13,7 @@ use leasehold_state_machine::numbers::Numbers;
 use leasehold_state_machine::words::ClientId;
 use tokio::sync::oneshot;
 
-use crate::handle::{Asked, Handle, Message, STOPPING, Shared};
+use crate::handle::{Asked, Entry, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
 use crate::voice::{Ear, Sleepers, Voice, voice};
 
@@ -66,8 +66,8 @@ pub struct Stream<N = ()> {
     shared: Arc<Shared>,
     say: Voice<Said>,
     ear: Ear<Said>,
-    /// What has been said and not yet looked at; kept to be used again.
-    said: Vec<Said>,
+    /// What has been heard and not yet been asked for.
+    said: VecDeque<Said>,
     /// What goes to the engine at the next sending.
     outgoing: Vec<Message>,
     /// Requests without an outcome.
@@ -107,7 +107,7 @@ impl Handle {
             shared: self.shared.clone(),
             say,
             ear,
-            said: Vec::new(),
+            said: VecDeque::new(),
             outgoing: Vec::new(),
             in_flight: Numbers::default(),
             share: 1,
@@ -123,8 +123,9 @@ impl<N> Stream<N> {
     /// Asks under a number that is not in flight, with the next sending; the outcome is heard later. What is asked until then
     /// must have arrived by the time of the first of it.
     pub fn ask(&mut self, number: u64, note: N, command: Command) -> Result<(), Refusal> {
-        let may_wait = Op::of(&command) == Op::Acquire;
-        let attachment = self.begin(number, command)?;
+        let op = Op::of(&command);
+        let attachment = self.begin(number, op, command)?;
+        let may_wait = op == Op::Acquire;
         let before = self.in_flight.insert(number, InFlight { attachment, may_wait, note });
         assert!(before.is_none(), "a number in flight is asked again, or not at all");
         Ok(())
@@ -133,7 +134,7 @@ impl<N> Stream<N> {
     /// Asks a newer attempt of a request in flight: the older one is not heard of any more.
     pub fn ask_again(&mut self, number: u64, command: Command) -> Result<(), Refusal> {
         assert!(self.in_flight.get(number).is_some(), "only what is in flight is asked again");
-        let attachment = self.begin(number, command)?;
+        let attachment = self.begin(number, Op::of(&command), command)?;
         if let Some(in_flight) = self.in_flight.get_mut(number) {
             in_flight.attachment = attachment;
         }
@@ -145,15 +146,19 @@ impl<N> Stream<N> {
         self.in_flight.get(number).map(|in_flight| &in_flight.note)
     }
 
-    fn begin(&mut self, number: u64, command: Command) -> Result<Attachment, Refusal> {
-        let op = Op::of(&command);
+    fn begin(&mut self, number: u64, op: Op, command: Command) -> Result<Attachment, Refusal> {
         // What goes together has come together: one look at the clock does for all of it.
         let arrived_raw_us = *self.arrived_raw_us.get_or_insert_with(|| self.shared.clock.raw_us());
-        let admitted = self.shared.admit(command, arrived_raw_us)?;
-        self.send_mark(op, admitted.arrived_raw_us);
-        let attachment = admitted.attachment;
-        let request = Numbered { number, attachment, say: self.say.clone(), answered: false };
-        self.outgoing.push(Message::Ask(Box::new(Asked { admitted, way: Way::Stream(request) })));
+        let Entry { attachment, permit } = self.shared.admit(op, &command, arrived_raw_us)?;
+        self.send_mark(op, arrived_raw_us);
+        let way = Way::Stream(Numbered { number, attachment, say: self.say.clone(), answered: false });
+        self.outgoing.push(Message::Ask(Box::new(Asked {
+            attachment,
+            arrived_raw_us,
+            command,
+            permit,
+            way,
+        })));
         Ok(attachment)
     }
 
@@ -197,38 +202,41 @@ impl<N> Stream<N> {
         self.outgoing.push(Message::Ignore(session, self.say.clone()));
     }
 
-    /// Waits until there is something to hear, and takes it, but not more than half of what was in flight: who is told and
-    /// asks for the next thing does so while the others are decided. With everybody told at once everybody would ask at once,
-    /// and the client would rest while the server works, and the server while the client does. Nothing is lost when the
-    /// future is dropped.
-    pub async fn hear(&mut self, into: &mut Vec<Heard<N>>) {
+    /// Waits until there is something to hear, but not more than half of what was in flight: who is told and asks for the
+    /// next thing does so while the others are decided. With everybody told at once everybody would ask at once, and the
+    /// client would rest while the server works, and the server while the client does. Nothing is lost when the future is
+    /// dropped.
+    pub async fn hear(&mut self) {
         self.send();
-        let before = into.len();
-        while into.len() == before {
+        if self.said.is_empty() {
             self.ear.hear(&mut self.said, self.share).await;
-            for said in self.said.drain(..) {
-                let heard = match said {
-                    Said::To(attempt, number, news) => {
-                        // An older attempt of a number that was asked again is not heard of any more.
-                        let newest = self.in_flight.get(number).map(|asked| asked.attachment);
-                        if newest != Some(attempt) {
-                            continue;
-                        }
-                        match news {
-                            News::Outcome(outcome) => {
-                                let asked = self.in_flight.remove(number);
-                                assert!(asked.is_some(), "only what was asked is answered, and once");
-                                let Some(asked) = asked else { continue };
-                                Heard::Outcome { number, note: asked.note, outcome }
-                            }
-                            News::Queued(position) => Heard::Queued { number, position },
-                        }
+        }
+    }
+
+    /// The next of what there was to hear; none when that was all. There may have been nothing but the outcome of an older
+    /// attempt, which is not heard of any more.
+    pub fn heard(&mut self) -> Option<Heard<N>> {
+        while let Some(said) = self.said.pop_front() {
+            match said {
+                Said::To(attempt, number, news) => {
+                    let newest = self.in_flight.get(number).map(|asked| asked.attachment);
+                    if newest != Some(attempt) {
+                        continue;
                     }
-                    Said::Ended { session, ended } => Heard::Ended { session, ended },
-                };
-                into.push(heard);
+                    match news {
+                        News::Outcome(outcome) => {
+                            let asked = self.in_flight.remove(number);
+                            assert!(asked.is_some(), "only what was asked is answered, and once");
+                            let Some(asked) = asked else { continue };
+                            return Some(Heard::Outcome { number, note: asked.note, outcome });
+                        }
+                        News::Queued(position) => return Some(Heard::Queued { number, position }),
+                    }
+                }
+                Said::Ended { session, ended } => return Some(Heard::Ended { session, ended }),
             }
         }
+        None
     }
 
     /// Whether there is more to be heard at once.

@@ -69,16 +69,21 @@ impl<T> Clone for Voice<T> {
 }
 
 impl<T> Ear<T> {
-    /// Waits until something was said, and takes up to so much of it. Nothing is lost when the future is dropped.
-    pub async fn hear(&mut self, into: &mut Vec<T>, max: usize) {
+    /// Waits until something was said, and takes up to so much of it. Nothing is lost when the future is dropped. `into` must
+    /// be empty: where all is taken it is exchanged, so that nothing is copied while somebody may wait to say more.
+    pub async fn hear(&mut self, into: &mut VecDeque<T>, max: usize) {
+        assert!(into.is_empty(), "what was heard before has been dealt with");
         poll_fn(|cx| {
             let mut state = lock(&self.0);
             if state.said.is_empty() {
                 state.sleeper = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            let taken = state.said.len().min(max);
-            into.extend(state.said.drain(..taken));
+            if state.said.len() <= max {
+                std::mem::swap(&mut state.said, into);
+            } else {
+                into.extend(state.said.drain(..max));
+            }
             Poll::Ready(())
         })
         .await;
@@ -128,7 +133,7 @@ mod tests {
         let (woken, mut sleepers) = (Arc::new(Woken::default()), Sleepers::default());
         let waker = Waker::from(Arc::clone(&woken));
         let cx = &mut Context::from_waker(&waker);
-        let mut heard = Vec::new();
+        let mut heard = VecDeque::new();
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_pending());
         for word in 1..=3 {
             voice.say(word, &mut sleepers).unwrap();
@@ -139,8 +144,9 @@ mod tests {
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
         assert_eq!(heard, [1, 2]);
         assert!(ear.has_more());
+        heard.clear();
         assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
-        assert_eq!(heard, [1, 2, 3]);
+        assert_eq!(heard, [3]);
         assert!(!ear.has_more());
         sleepers.wake();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "nobody waits");

@@ -43,9 +43,13 @@ fn numbered(number: u64, command: Command) -> Command {
 }
 
 async fn hear(stream: &mut Stream) -> Vec<Heard> {
-    let mut heard = Vec::new();
-    stream.hear(&mut heard).await;
-    heard
+    loop {
+        stream.hear().await;
+        let heard: Vec<_> = std::iter::from_fn(|| stream.heard()).collect();
+        if !heard.is_empty() {
+            return heard;
+        }
+    }
 }
 
 async fn outcome(stream: &mut Stream, wanted: u64) -> Outcome {

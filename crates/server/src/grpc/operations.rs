@@ -2,7 +2,7 @@
 //! operation's number, and writes what has been answered meanwhile in groups, each of at most half of what is in flight: there
 //! is one task for a whole stream, and no delay to gather more.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ where
         mark: Mark::default(),
         counts: Counts::default(),
         sessions: HashSet::new(),
-        heard: Vec::new(),
+        meant: HashMap::new(),
         outcomes: ToldGroup::default(),
         endings: Endings::default(),
     };
@@ -104,8 +104,8 @@ struct Conversation<G> {
     counts: Counts,
     /// Sessions whose ended leases are told here.
     sessions: HashSet<Secret>,
-    /// Kept, so that it need not be allocated for each group.
-    heard: Vec<Heard<Noted>>,
+    /// The sessions that operations in flight keep alive or close, by their numbers: few do.
+    meant: HashMap<u64, SessionId>,
     outcomes: ToldGroup,
     /// What ended in this group, and is not counted yet.
     endings: Endings,
@@ -116,8 +116,6 @@ struct Conversation<G> {
 struct Noted {
     call: Call,
     waits: bool,
-    /// The session that it keeps alive or closes.
-    session: Option<SessionId>,
     since: Instant,
 }
 
@@ -167,7 +165,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
             };
             tokio::select! {
                 biased;
-                () = self.engine.hear(&mut self.heard) => self.tell_heard(),
+                () = self.engine.hear() => self.tell_heard(),
                 group = reading, if !self.stopping => match group {
                     Some(group) => self.take(&group?)?,
                     None => self.inbound = None,
@@ -228,11 +226,10 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
             Err(refusal) => return self.refuse(number, refusal),
         };
         let waits = matches!(&command, Ok(Command::Acquire(acquire)) if acquire.wait.ms() > 0);
-        let session = match &command {
-            Ok(Command::KeepAlive { session, .. } | Command::CloseSession { session }) => Some(*session),
-            _ => None,
-        };
-        let note = Noted { call, waits, session, since };
+        if let Ok(Command::KeepAlive { session, .. } | Command::CloseSession { session }) = &command {
+            self.meant.insert(number, *session);
+        }
+        let note = Noted { call, waits, since };
         let asked = match command {
             _ if *self.counts.of(call) >= self.in_flight_max => Err(Refusal::Busy {
                 what: "operations in flight on this stream",
@@ -294,8 +291,7 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
 
     /// Turns everything heard into outcomes and notices.
     fn tell_heard(&mut self) {
-        let mut heard = std::mem::take(&mut self.heard);
-        for heard in heard.drain(..) {
+        while let Some(heard) = self.engine.heard() {
             match heard {
                 Heard::Outcome { number, note, outcome } => {
                     *self.counts.of(note.call) -= 1;
@@ -310,15 +306,18 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
                 }
             }
         }
-        self.heard = heard;
         self.endings.tally(self.door.metrics(), Instant::now());
     }
 
     /// An operation is over.
     fn end(&mut self, number: u64, operation: Noted, outcome: Outcome) {
-        let Noted { call, waits, since, .. } = operation;
+        let Noted { call, waits, since } = operation;
         self.endings.add(Ending { call, waits, since, ended: Ended::of(&outcome) });
-        match (&outcome, operation.session) {
+        let meant = match call {
+            Call::KeepAlive | Call::CloseSession => self.meant.remove(&number),
+            _ => None,
+        };
+        match (&outcome, meant) {
             (Ok(Answer::Session(view)), _) => self.listen_to(view.session),
             (Ok(Answer::Closed), Some(session))
             | (Err(Refusal::LeaseExpired | Refusal::Released | Refusal::NotFound(_)), Some(session)) => {
