@@ -276,7 +276,7 @@ impl World {
                 let command = match &asked.write {
                     Some((offset, bytes)) => {
                         let bytes = FileBytes::new(bytes.as_slice());
-                        Command::WriteFile(WriteFile::new(name, *offset, bytes, proof.clone(), id))
+                        Command::WriteFile(Box::new(WriteFile::new(name, *offset, bytes, proof.clone(), id)))
                     }
                     None => Command::DeleteFile { name, proof: proof.clone(), request_id: id },
                 };

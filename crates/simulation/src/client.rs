@@ -225,7 +225,7 @@ impl Client {
             broken: Default::default(),
         };
         let again = wish.request_id.is_some();
-        let command = Command::Break(wish);
+        let command = Command::Break(Box::new(wish));
         let call = self.send(world, network, (0, Purpose::Break), command.clone(), 2_000_000);
         if again {
             self.errands.insert(call, (command, 3));

@@ -143,7 +143,7 @@ impl Ledger {
     pub fn writers<'a>(&'a self, bytes: &[u8]) -> impl Iterator<Item = &'a WriteFile> {
         let ids = bytes.first_chunk().and_then(|mark| self.by_mark.get(mark)).map_or(&[][..], Vec::as_slice);
         ids.iter().filter_map(|id| match &self.attempts.get(id)?.command {
-            Command::WriteFile(wanted) => Some(wanted),
+            Command::WriteFile(wanted) => Some(&**wanted),
             _ => None,
         })
     }
@@ -176,8 +176,8 @@ pub fn origin(command: &Command) -> Option<String> {
         Command::OpenSession { owner, request_id, .. } => request_id.as_ref().map(|id| of(owner.text(), id)),
         Command::Cancel { owner, request_id, .. } => Some(of(owner.text(), request_id)),
         Command::CancelNumber { client, number } => Some(numbered(client, *number)),
-        Command::WriteFile(WriteFile { proof, request_id, .. })
-        | Command::DeleteFile { proof, request_id, .. } => {
+        Command::WriteFile(write) => write.request_id.as_ref().map(|id| of(write.proof.owner.text(), id)),
+        Command::DeleteFile { proof, request_id, .. } => {
             request_id.as_ref().map(|id| of(proof.owner.text(), id))
         }
         Command::Break(wish) => wish.request_id.as_ref().map(|id| of("", id)),
@@ -228,7 +228,7 @@ pub(crate) mod tests {
         let (name, id) = (FileName::parse("a").unwrap(), RequestId::parse("w1").unwrap());
         let write = WriteFile::new(name, Offset::End, FileBytes::new(bytes), proof, Some(id));
         let mut ledger = Ledger::default();
-        ledger.accepted((1, 1), attempt(1, Command::WriteFile(write)));
+        ledger.accepted((1, 1), attempt(1, Command::WriteFile(Box::new(write))));
         ledger
     }
 

@@ -171,7 +171,7 @@ impl Client {
             _ => {
                 let offset = self.desk.offset(random, &name, &proof.resource);
                 let bytes = self.desk.bytes(random, self.number);
-                Command::WriteFile(WriteFile::new(name, offset, bytes, proof, request_id))
+                Command::WriteFile(Box::new(WriteFile::new(name, offset, bytes, proof, request_id)))
             }
         };
         // Some of those without an id try again all the same, and may write twice.
@@ -218,10 +218,10 @@ impl Client {
             && world.unlucky_with_more(60)
         {
             world.count(FaultKind::OtherBytes);
-            let WriteFile { name, offset, proof, request_id, .. } = wanted.clone();
+            let WriteFile { name, offset, proof, request_id, .. } = *wanted.clone();
             let bytes = self.desk.bytes(&mut world.more_random, self.number);
             let other = WriteFile::new(name, offset, bytes, proof, request_id);
-            self.send_change(world, network, Command::WriteFile(other), 0);
+            self.send_change(world, network, Command::WriteFile(Box::new(other)), 0);
         }
         // Some ask again though they were told, as after a restart of their own.
         if let Some((command, _)) = asked
@@ -244,9 +244,8 @@ impl Client {
 
 fn request_id_of(command: &Command) -> Option<&RequestId> {
     match command {
-        Command::WriteFile(WriteFile { request_id, .. }) | Command::DeleteFile { request_id, .. } => {
-            request_id.as_ref()
-        }
+        Command::WriteFile(write) => write.request_id.as_ref(),
+        Command::DeleteFile { request_id, .. } => request_id.as_ref(),
         _ => None,
     }
 }

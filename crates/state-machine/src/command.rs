@@ -1,5 +1,6 @@
 //! What is asked. A request carries everything its decision may need, the random bits included.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -25,7 +26,7 @@ pub struct Request {
     pub command: Command,
 }
 
-/// What can be asked.
+/// What can be asked. It passes through many hands, so what is large and rare is boxed.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Grant me this resource, or a place in line.
@@ -58,7 +59,7 @@ pub enum Command {
     /// Which locks are held or waited for?
     List(List),
     /// Take this resource from its holders.
-    Break(Break),
+    Break(Box<Break>),
     /// Open a session.
     OpenSession {
         /// Whose it is.
@@ -90,7 +91,7 @@ pub enum Command {
         cursor: Option<String>,
     },
     /// Write to a file, which is made if there is none of that name.
-    WriteFile(WriteFile),
+    WriteFile(Box<WriteFile>),
     /// Delete a file.
     DeleteFile {
         /// Which one.

@@ -93,7 +93,7 @@ impl Bench {
     fn write(&mut self, lease: &LeaseView, name: &str, offset: Offset, bytes: usize) -> Outcome {
         let name = FileName::parse(name).unwrap();
         let write = WriteFile::new(name, offset, FileBytes::new(vec![7; bytes]), proof(lease), None);
-        self.ask(Command::WriteFile(write))
+        self.ask(Command::WriteFile(Box::new(write)))
     }
 }
 

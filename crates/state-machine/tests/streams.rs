@@ -287,14 +287,14 @@ fn a_sessions_owner_hears_of_an_ended_lease_before_it_asks() {
     let Command::Acquire(mut wanted) = acquire(2, "a", 0) else { unreachable!() };
     (wanted.ttl, wanted.session) = (None, Some(session.session));
     let Ok(Answer::Lease(lease)) = bench.ask(Command::Acquire(wanted)) else { panic!() };
-    bench.tell(Command::Break(Break {
+    bench.tell(Command::Break(Box::new(Break {
         resource: Resource::parse("a").unwrap(),
         reason: Reason::parse("stuck").unwrap(),
         force: false,
         token: None,
         request_id: None,
         broken: Default::default(),
-    }));
+    })));
     let [notice] = &bench.output.ended[..] else { panic!("{:?}", bench.output.ended) };
     assert_eq!((notice.session, notice.ended.token), (session.session, lease.token));
     assert!(matches!(notice.session, SessionId::Opened { .. }));

@@ -351,7 +351,7 @@ pub fn append(lease: &LeaseView, name: &str, bytes: &[u8], id: Option<&str>) -> 
 
 pub fn write(lease: &LeaseView, name: &str, offset: Offset, bytes: &[u8], id: Option<&str>) -> Command {
     let id = id.map(|id| RequestId::parse(id).unwrap());
-    Command::WriteFile(WriteFile::new(file(name), offset, FileBytes::new(bytes), proof(lease), id))
+    Command::WriteFile(Box::new(WriteFile::new(file(name), offset, FileBytes::new(bytes), proof(lease), id)))
 }
 
 pub fn delete(lease: &LeaseView, name: &str) -> Command {

@@ -39,7 +39,7 @@ impl Change {
     /// The command to write. Looks at every byte.
     pub fn write(self, offset: Offset, bytes: &[u8]) -> Command {
         let bytes = FileBytes::new(bytes);
-        Command::WriteFile(WriteFile::new(self.name, offset, bytes, self.proof, self.request_id))
+        Command::WriteFile(Box::new(WriteFile::new(self.name, offset, bytes, self.proof, self.request_id)))
     }
 
     /// The command to delete.

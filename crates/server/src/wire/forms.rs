@@ -149,14 +149,14 @@ pub struct BreakForm<'f> {
 impl BreakForm<'_> {
     /// The command, or what is wrong.
     pub fn command(self) -> Result<Command, Invalid> {
-        Ok(Command::Break(Break {
+        Ok(Command::Break(Box::new(Break {
             resource: Resource::parse(self.lock)?,
             reason: Reason::parse(self.reason)?,
             force: self.force,
             token: self.token.map(|token| check_token("token", token)).transpose()?,
             request_id: self.request_id,
             broken: Default::default(),
-        }))
+        })))
     }
 }
 

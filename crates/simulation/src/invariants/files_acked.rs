@@ -64,7 +64,13 @@ mod tests {
     fn sees_a_write_told_done_that_is_not_so() {
         let name = FileName::parse("a").unwrap();
         let bytes = FileBytes::new(*b"second");
-        let asked = Command::WriteFile(WriteFile::new(name, Offset::End, bytes, proof(10, "path:/a"), None));
+        let asked = Command::WriteFile(Box::new(WriteFile::new(
+            name,
+            Offset::End,
+            bytes,
+            proof(10, "path:/a"),
+            None,
+        )));
         let told = |offset, size| Ok(Answer::Wrote(Written { offset, length: 6, size }));
         let mut model = FileModel::default();
         model.committed(&written(1, 10, "a", 0, b"first"));

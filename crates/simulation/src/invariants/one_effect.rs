@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn sees_a_repeat_that_is_told_something_else() {
         let mut ledger = with_acquires(None, 0);
-        let command = Command::Break(leasehold_state_machine::command::Break {
+        let command = Command::Break(Box::new(leasehold_state_machine::command::Break {
             resource: leasehold_state_machine::resource::Resource::parse("a").unwrap(),
             reason: leasehold_state_machine::words::Reason::parse("because").unwrap(),
             force: false,
             token: None,
             request_id: Some(leasehold_state_machine::words::RequestId::parse("b").unwrap()),
             broken: Default::default(),
-        });
+        }));
         let attempt = crate::ledger::Attempt {
             socket_us: 0,
             arrived_us: 0,

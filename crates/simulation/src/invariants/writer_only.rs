@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_state_machine::answer::Refusal;
-use leasehold_state_machine::command::{Command, Proof, WriteFile};
+use leasehold_state_machine::command::{Command, Proof};
 use leasehold_state_machine::event::{Event, LeaseName};
 use leasehold_state_machine::ids::LeaseId;
 use leasehold_state_machine::resource::{Kind, Resource};
@@ -97,10 +97,10 @@ impl WriterOnly {
     /// Takes in a reply.
     pub fn replied(&self, reply: &Reply<'_>, ledger: &Ledger) -> Verdict {
         let (Some(attempt), Err(refusal)) = (ledger.attempt(reply.to), reply.outcome) else { return Ok(()) };
-        let (Command::WriteFile(WriteFile { proof, name, .. }) | Command::DeleteFile { name, proof, .. }) =
-            &attempt.command
-        else {
-            return Ok(());
+        let (proof, name) = match &attempt.command {
+            Command::WriteFile(write) => (&write.proof, &write.name),
+            Command::DeleteFile { name, proof, .. } => (proof, name),
+            _ => return Ok(()),
         };
         let known = self.leases.get(&proof.token).filter(|lease| lease.is(proof, proof.token));
         let Some(known) = known else { return Ok(()) };

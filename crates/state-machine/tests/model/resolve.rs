@@ -105,7 +105,7 @@ impl Pair {
                     request_id: text.as_deref().map(id),
                     broken: Default::default(),
                 };
-                (Command::Break(command), Asked::Break { lock, force: *force, token, id: text })
+                (Command::Break(Box::new(command)), Asked::Break { lock, force: *force, token, id: text })
             }
             What::Open { owner: who, ttl_ms, id: number } => {
                 let text = number.map(|number| format!("r{number}"));
@@ -157,7 +157,10 @@ impl Pair {
                 let write =
                     WriteFile::new(file(name), offset, FileBytes::new(bytes.clone()), proof, request_id);
                 let name = name.to_string();
-                (Command::WriteFile(write), Asked::Write { name, at: *at, bytes, proof: theirs, id: text })
+                (
+                    Command::WriteFile(Box::new(write)),
+                    Asked::Write { name, at: *at, bytes, proof: theirs, id: text },
+                )
             }
             What::Delete { name, fitting, lease, lie, id: number } => {
                 let lease = if *fitting { self.living(*lease) } else { *lease };

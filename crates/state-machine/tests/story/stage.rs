@@ -156,7 +156,7 @@ impl Stage {
             "get" => (Command::Get { resource: lock(step.word(0)?)? }, "granted"),
             "list" => (Command::List(List { limit: 100, ..List::default() }), "granted"),
             "break" => (
-                Command::Break(Break {
+                Command::Break(Box::new(Break {
                     resource: lock(step.word(0)?)?,
                     reason: Reason::parse("the operator said so").map_err(text)?,
                     force: step.flag("force"),
@@ -166,7 +166,7 @@ impl Stage {
                     },
                     request_id: step.value("id").map(id).transpose()?,
                     broken: Default::default(),
-                }),
+                })),
                 "granted",
             ),
             "open" => (
@@ -248,7 +248,13 @@ impl Stage {
         };
         let request_id = step.value("id").map(id).transpose()?;
         let (name, proof) = (name(step.word(0)?)?, self.file_proof(step)?);
-        Ok(Command::WriteFile(WriteFile::new(name, offset, FileBytes::new(bytes), proof, request_id)))
+        Ok(Command::WriteFile(Box::new(WriteFile::new(
+            name,
+            offset,
+            FileBytes::new(bytes),
+            proof,
+            request_id,
+        ))))
     }
 
     /// The bytes of a file, put together from the journal.
