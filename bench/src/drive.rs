@@ -212,46 +212,99 @@ pub fn names(workload: Workload, client: usize) -> Vec<(usize, String)> {
     }
 }
 
+/// The locks that a client uses in turn, their names in one piece of memory: with many clients nothing of a client is in the cache
+/// any more when it is its turn, and whatever lies apart is waited for.
+struct Locks {
+    /// The number of the first; the others follow it.
+    first: usize,
+    /// One name after the other, each as long as all.
+    names: String,
+    length: usize,
+    turn: usize,
+}
+
+impl Locks {
+    fn new(workload: Workload, client: usize) -> Locks {
+        let all = names(workload, client);
+        let (first, length) = all.first().map_or((0, 0), |(number, name)| (*number, name.len()));
+        let alike =
+            all.iter().enumerate().all(|(at, (number, name))| (*number, name.len()) == (first + at, length));
+        assert!(
+            alike,
+            "the locks of a client are numbered in a row, and their names are of one length: {all:?}"
+        );
+        Locks { first, names: all.into_iter().map(|(_, name)| name).collect(), length, turn: 0 }
+    }
+
+    /// The number and the name of the next one.
+    fn next(&mut self) -> (usize, &str) {
+        let at = self.turn * self.length;
+        let next = (self.first + self.turn, &self.names[at..at + self.length]);
+        self.turn = if at + self.length < self.names.len() { self.turn + 1 } else { 0 };
+        next
+    }
+}
+
 /// One client, until the time is over. What ends while it counts is counted, whenever it began: else whoever is
-/// slow would look slower still.
+/// slow would look slower still. Each cycle begins when the last one ends, so that the clock is read once for both.
 async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -> Result<Tally, String> {
     let contended = shared.workload == Workload::Contended;
     let mut tally = Tally {
         cycles_us: Vec::with_capacity(TALLY_ROOM),
         waits_us: Vec::with_capacity(if contended { TALLY_ROOM } else { 0 }),
     };
-    let names = names(shared.workload, number);
+    let mut locks = Locks::new(shared.workload, number);
+    let mut began = Instant::now();
     if shared.workload == Workload::Renewals {
-        let (lock, name) = &names[0];
+        let (lock, name) = locks.next();
         let mut held = client.acquire(name).await?;
-        shared.referee.enter(*lock, number, C::token(&held));
+        shared.referee.enter(lock, number, C::token(&held));
+        began = Instant::now();
         while shared.phase.load(Ordering::Acquire) != OVER {
-            let began = Instant::now();
             client.renew(&mut held).await?;
+            let ended = Instant::now();
             if shared.phase.load(Ordering::Acquire) == COUNTING {
-                tally.cycles_us.push(micros(began.elapsed()));
+                tally.cycles_us.push(micros(ended - began));
             }
+            began = ended;
         }
-        shared.referee.leave(*lock, number);
+        shared.referee.leave(lock, number);
         client.release(held).await?;
         return Ok(tally);
     }
-    for (lock, name) in names.iter().cycle() {
-        if shared.phase.load(Ordering::Acquire) == OVER {
-            break;
-        }
-        let began = Instant::now();
+    while shared.phase.load(Ordering::Acquire) != OVER {
+        let (lock, name) = locks.next();
         let held = client.acquire(name).await?;
-        let waited = began.elapsed();
-        shared.referee.enter(*lock, number, C::token(&held));
-        shared.referee.leave(*lock, number);
+        // Nobody is waited for where nobody else wants it.
+        let waited = if contended { began.elapsed() } else { Duration::ZERO };
+        shared.referee.enter(lock, number, C::token(&held));
+        shared.referee.leave(lock, number);
         client.release(held).await?;
+        let ended = Instant::now();
         if shared.phase.load(Ordering::Acquire) == COUNTING {
-            tally.cycles_us.push(micros(began.elapsed()));
+            tally.cycles_us.push(micros(ended - began));
             if contended {
                 tally.waits_us.push(micros(waited));
             }
         }
+        began = ended;
     }
     Ok(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_uses_all_its_locks_in_turn() {
+        for workload in Workload::ALL {
+            for client in [0, 9, 1_023] {
+                let mut locks = Locks::new(*workload, client);
+                for (number, name) in [names(*workload, client), names(*workload, client)].concat() {
+                    assert_eq!(locks.next(), (number, name.as_str()));
+                }
+            }
+        }
+    }
 }
