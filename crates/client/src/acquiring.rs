@@ -66,7 +66,13 @@ impl Future for Acquiring<'_> {
         let granted = match &mut *self {
             Acquiring::Asked { question, lock, owner } => {
                 let answered = ready!(Pin::new(question).poll(cx));
-                answered.and_then(|answered| granted(answered, std::mem::take(lock), std::mem::take(owner)))
+                let (lock, owner) = (std::mem::take(lock), std::mem::take(owner));
+                *self = Acquiring::Over;
+                // Read last, so that a grant, which is large, is made where the caller wants it.
+                return match answered {
+                    Ok(answered) => Poll::Ready(granted(answered, lock, owner)),
+                    Err(error) => Poll::Ready(Err(error)),
+                };
             }
             Acquiring::WithCare(acquiring) => ready!(acquiring.as_mut().poll(cx)),
             Acquiring::Begun { .. } | Acquiring::Over => panic!("an acquire ends once"),
