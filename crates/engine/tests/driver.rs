@@ -6,8 +6,10 @@ mod by_hand;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use by_hand::{Still, acquire, get, queue, release, renew};
+use leasehold_engine::limits::ERRAND_EVENTS;
 use leasehold_engine::{
     AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
     Metrics, Notice, OnEvents, Op, Replay, Told, founding_key, start,
@@ -16,6 +18,7 @@ use leasehold_journal::{
     Chore, ChoreDone, Extent, FileJournal, Folder, Journal, MemoryJournal, Options, StorageError,
 };
 use leasehold_state_machine::answer::{Answer, LeaseView, Outcome, Refusal};
+use leasehold_state_machine::codec::read_batch;
 use leasehold_state_machine::event::{Event, Release};
 use leasehold_state_machine::limits::Limits;
 
@@ -390,4 +393,93 @@ async fn a_place_in_line_goes_to_the_disk_with_what_comes_next() {
     assert!(commit.is_some());
     assert_eq!(commit, commit_of(|event| matches!(event, Event::Released { .. })));
     handle.stop().await;
+}
+
+/// A journal whose disk takes a millisecond, and which remembers who came with how many events.
+struct Visited {
+    inner: MemoryJournal,
+    visits: Arc<Mutex<Vec<(String, u64)>>>,
+}
+
+impl Journal for Visited {
+    fn append(&mut self, payload: &[u8]) -> Result<u64, StorageError> {
+        let mut events = 0;
+        read_batch(payload, &mut |_, _, _, _| events += 1).unwrap();
+        self.visits.lock().unwrap().push((std::thread::current().name().unwrap().to_owned(), events));
+        std::thread::sleep(Duration::from_millis(1));
+        self.inner.append(payload)
+    }
+    fn batch_bytes_max(&self) -> usize {
+        self.inner.batch_bytes_max()
+    }
+    fn room(&self) -> Result<u64, StorageError> {
+        self.inner.room()
+    }
+    fn chores(&mut self) -> Vec<Chore> {
+        Vec::new()
+    }
+    fn chore_done(&mut self, done: ChoreDone) -> Result<(), StorageError> {
+        self.inner.chore_done(done)
+    }
+    fn extent(&self) -> Extent {
+        self.inner.extent()
+    }
+}
+
+#[tokio::test]
+async fn the_stand_in_takes_small_batches_to_the_disk_and_the_other_thread_all_others() {
+    let visits = Arc::new(Mutex::new(Vec::new()));
+    let journal = Visited { inner: MemoryJournal::new(), visits: visits.clone() };
+    let handle = launch(Replay::new(Limits::default()), Box::new(journal), DriverOptions::default());
+    let mut stream = handle.stream();
+    let mut number = 0;
+    // At once 1, 8 and 300, each round several times.
+    for together in [1, 8, 300].repeat(5) {
+        for _ in 0..together {
+            number += 1;
+            stream.ask(number, (), acquire(&format!("lock-{number}"), "w1", 60_000)).unwrap();
+        }
+        let mut heard = Vec::new();
+        while stream.in_flight() > 0 {
+            stream.hear(&mut heard).await;
+        }
+        assert_eq!(heard.len(), together, "everybody is answered");
+    }
+    handle.stop().await;
+    let visits = visits.lock().unwrap();
+    let one_core = std::thread::available_parallelism().unwrap().get() == 1;
+    let mut errands = 0;
+    for (visitor, events) in &*visits {
+        let errand = ERRAND_EVENTS.contains(events) && !one_core;
+        assert_eq!(visitor == "stand-in", errand, "{events} events came with {visitor}");
+        errands += u64::from(errand);
+    }
+    assert!(one_core || (errands >= 5 && errands < visits.len() as u64), "{visits:?}");
+}
+
+#[tokio::test]
+async fn what_arrives_while_the_stand_in_is_at_the_disk_is_decided_meanwhile() {
+    let (journal, open, _) = Gated::new();
+    let handle = launch(Replay::new(Limits::default()), Box::new(journal), DriverOptions::default());
+    // A disk that takes its time from the first batch on.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    open.send(Ok(())).unwrap();
+    let held = {
+        let asked = handle.ask(acquire("held", "w1", 60_000));
+        open.send(Ok(())).unwrap();
+        lease(asked.await)
+    };
+    let mut stream = handle.stream();
+    for number in 1..=3 {
+        stream.ask(number, (), acquire(&format!("lock-{number}"), "w1", 60_000)).unwrap();
+    }
+    stream.send();
+    // Nobody lets the three onto the disk, and yet a renewal is answered, again and again.
+    for _ in 0..50 {
+        let renewed = lease(handle.ask(renew(&held)).await);
+        assert_eq!(renewed.token, held.token);
+    }
+    assert_eq!(stream.in_flight(), 3, "nothing is told before it is durable");
+    drop(open);
+    handle.failed().await;
 }
