@@ -75,13 +75,18 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Attaches to all threads of this name. What they do from now on counts.
+    /// Attaches to all threads of this name. What they do from now on counts. With `journal` go both that take batches to the
+    /// disk, now the one and now the other.
     pub fn attach(server: &Server, thread: &str, injection: &Injection, log: PathBuf) -> Tracer {
         let mut ids = Vec::new();
         // A thread gives itself its name, a moment after it has begun.
-        let many = if thread == "files" { FILES_THREADS } else { 1 };
-        until(&format!("the server has {many} threads called {thread}"), || {
-            ids = threads(server.pid(), thread);
+        let (names, many) = match thread {
+            "journal" => (vec!["journal", "stand-in"], 2),
+            "files" => (vec!["files"], FILES_THREADS),
+            other => (vec![other], 1),
+        };
+        until(&format!("the server has {many} threads called {}", names.join(" or ")), || {
+            ids = names.iter().flat_map(|name| threads(server.pid(), name)).collect();
             ids.len() >= many
         });
         let mut command = Command::new("strace");
