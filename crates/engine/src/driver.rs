@@ -24,13 +24,13 @@ use crate::engine::Engine;
 use crate::handle::{Failure, Handle, Message, Shared, Telling};
 use crate::inbox::{StandingIn, Wanted};
 use crate::limits::{
-    ERRAND_COMMIT_US_MIN, ERRAND_EVENTS, LINGER_US, LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_US, PIECE_REQUESTS,
-    ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
+    ERRAND_COMMIT_US_MIN, ERRAND_EVENTS, ERRAND_MESSAGES_AT_ONCE, LINGER_US, LOOK_OUT_FOR_ANSWER_US,
+    LOOK_OUT_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
 };
 use crate::notice::Notice;
 use crate::pace::Pace;
 use crate::picture::Picture;
-use crate::seat::{self, Bond, Seat};
+use crate::placement::{self, Bond, Placement};
 use crate::secrets::Secrets;
 use crate::storage::{Appended, Back, Errand, HistoryUpTo, RoomNews, Storage, StorageParts, Word};
 use crate::sync::thread::{self, JoinHandle};
@@ -121,7 +121,7 @@ pub fn start(
         storage: Some(Box::new(storage)),
         stand_in,
         pace: Pace::default(),
-        seat: Seat::default(),
+        placement: Placement::default(),
         may_look_out,
         waited_us: u64::MAX,
     };
@@ -187,7 +187,7 @@ impl Common {
         bond.change(at);
         let last_seq = batch.last_seq;
         let appended = storage.append(batch);
-        let at = if at.is_none() { seat::here() } else { None };
+        let at = if at.is_none() { placement::here() } else { None };
         let back = Back { storage, last_seq, appended, at };
         if let Err(Message::Storage(Word::Back(back))) =
             self.shared.inbox.put(Message::Storage(Word::Back(Box::new(back))))
@@ -308,7 +308,7 @@ struct Driver {
     /// How long commits take on this disk at the moment.
     pace: Pace,
     /// Where to sit while the stand-in runs errands.
-    seat: Seat,
+    placement: Placement,
     /// Whether it may keep a processor busy for a moment.
     may_look_out: bool,
     /// How long nothing came the last time that nothing was to be done.
@@ -415,7 +415,7 @@ impl Driver {
 
     fn send(&mut self, batch: Batch) {
         let Some(storage) = self.storage.take() else { panic!("nobody is at the disk") };
-        let at = self.seat.next();
+        let at = self.placement.next();
         self.common.shared.inbox.send(Errand { storage, batch, at });
         // The stand-in sits on this processor.
         thread::yield_now();
@@ -476,7 +476,7 @@ impl Driver {
             driven.stop.is_none() && self.storage.as_ref().is_some_and(|storage| storage.wants_picture());
         let picture = wants_picture.then(|| driven.desk.engine.picture()).flatten();
         // In pieces while somebody is at the disk, who needs this processor between its steps.
-        let most = if self.storage.is_none() { PIECE_REQUESTS } else { usize::MAX };
+        let most = if self.storage.is_none() { ERRAND_MESSAGES_AT_ONCE } else { usize::MAX };
         let turned = driven.turn(shared, most);
         let mut room = None;
         if let Some(Back { storage, appended, at, .. }) = driven.back.take() {
@@ -486,7 +486,7 @@ impl Driver {
                 room = news;
             }
             if let Some(at) = at {
-                self.seat.came_back(at);
+                self.placement.came_back(at);
             }
         }
         if let Err(failure) = turned {

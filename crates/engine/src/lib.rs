@@ -40,7 +40,7 @@ mod admission;
 mod bustle;
 mod inbox;
 mod pace;
-mod seat;
+mod placement;
 mod secrets;
 
 mod handle;

@@ -83,7 +83,7 @@ pub const ERRAND_EVENTS: std::ops::RangeInclusive<u64> = 2..=48;
 pub const ERRAND_COMMIT_US_MIN: u64 = 20;
 /// Messages that are taken in at a time while the stand-in is at the disk: it needs the processor for a moment between writing
 /// and syncing, and must not wait long for it.
-pub const PIECE_REQUESTS: usize = 16;
+pub const ERRAND_MESSAGES_AT_ONCE: usize = 16;
 
 /// So long a batch of nothing but places in line waits for company: nobody is answered by it, and whoever wants to be would
 /// have to wait for it to be on the disk. Long against a commit on a fast disk, short for everybody else.

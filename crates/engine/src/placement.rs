@@ -10,13 +10,13 @@ const TRIES: u32 = 2;
 
 /// Where the thread at the engine sits, and whether the other one shows it a better place.
 #[derive(Debug, Default)]
-pub(crate) struct Seat {
+pub(crate) struct Placement {
     errands: u32,
     /// Where those without a bond came back lately, if not here, and how many in a row.
     elsewhere: Option<(usize, u32)>,
 }
 
-impl Seat {
+impl Placement {
     /// Where the next errand is to be run; none: anywhere.
     pub fn next(&mut self) -> Option<usize> {
         self.errands = self.errands.wrapping_add(1);
@@ -132,17 +132,17 @@ mod tests {
 
     #[test]
     fn it_moves_to_where_the_word_arrives_again_and_again() {
-        let mut seat = Seat::default();
-        assert_eq!([0, 1, 0, 1, 2, 1].map(|there| seat.judge(Some(0), there)), [None; 6]);
-        assert_eq!(seat.judge(Some(0), 1), Some(1));
-        assert_eq!(seat.judge(Some(1), 1), None);
-        assert_eq!(seat.judge(None, 5), None, "where processors cannot be told apart");
+        let mut placement = Placement::default();
+        assert_eq!([0, 1, 0, 1, 2, 1].map(|there| placement.judge(Some(0), there)), [None; 6]);
+        assert_eq!(placement.judge(Some(0), 1), Some(1));
+        assert_eq!(placement.judge(Some(1), 1), None);
+        assert_eq!(placement.judge(None, 5), None, "where processors cannot be told apart");
     }
 
     #[test]
     fn one_errand_in_many_is_run_without_a_bond() {
-        let mut seat = Seat::default();
-        let unbound = (0..3 * TRY_EVERY).filter(|_| seat.next().is_none()).count();
+        let mut placement = Placement::default();
+        let unbound = (0..3 * TRY_EVERY).filter(|_| placement.next().is_none()).count();
         assert!(unbound == 3 || here().is_none());
     }
 
