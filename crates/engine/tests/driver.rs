@@ -3,7 +3,7 @@
 
 mod by_hand;
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -78,24 +78,33 @@ impl Trail {
     }
 }
 
+type Gate = dyn FnMut(&[u8]) -> Result<(), StorageError> + Send;
+
 /// A memory journal that appends when it is allowed to.
 struct Gated {
     inner: MemoryJournal,
-    gate: Receiver<Result<(), StorageError>>,
+    /// Sees a batch before it is appended, and may take its time over it.
+    gate: Box<Gate>,
     room: Arc<Mutex<u64>>,
 }
 
 impl Gated {
+    fn by(gate: impl FnMut(&[u8]) -> Result<(), StorageError> + Send + 'static) -> Gated {
+        Gated { inner: MemoryJournal::new(), gate: Box::new(gate), room: Arc::new(Mutex::new(u64::MAX)) }
+    }
+
+    /// One word for each batch.
     fn new() -> (Gated, SyncSender<Result<(), StorageError>>, Arc<Mutex<u64>>) {
-        let (open, gate) = sync_channel(1000);
-        let room = Arc::new(Mutex::new(u64::MAX));
-        (Gated { inner: MemoryJournal::new(), gate, room: room.clone() }, open, room)
+        let (open, words) = sync_channel(1000);
+        let journal = Gated::by(move |_| words.recv().unwrap_or(Err(StorageError::Stopped)));
+        let room = journal.room.clone();
+        (journal, open, room)
     }
 }
 
 impl Journal for Gated {
     fn append(&mut self, payload: &[u8]) -> Result<u64, StorageError> {
-        self.gate.recv().unwrap_or(Err(StorageError::Stopped))?;
+        (self.gate)(payload)?;
         self.inner.append(payload)
     }
     fn batch_bytes_max(&self) -> usize {
@@ -395,41 +404,18 @@ async fn a_place_in_line_goes_to_the_disk_with_what_comes_next() {
     handle.stop().await;
 }
 
-/// A journal whose disk takes a millisecond, and which remembers who came with how many events.
-struct Visited {
-    inner: MemoryJournal,
-    visits: Arc<Mutex<Vec<(String, u64)>>>,
-}
-
-impl Journal for Visited {
-    fn append(&mut self, payload: &[u8]) -> Result<u64, StorageError> {
-        let mut events = 0;
-        read_batch(payload, &mut |_, _, _, _| events += 1).unwrap();
-        self.visits.lock().unwrap().push((std::thread::current().name().unwrap().to_owned(), events));
-        std::thread::sleep(Duration::from_millis(1));
-        self.inner.append(payload)
-    }
-    fn batch_bytes_max(&self) -> usize {
-        self.inner.batch_bytes_max()
-    }
-    fn room(&self) -> Result<u64, StorageError> {
-        self.inner.room()
-    }
-    fn chores(&mut self) -> Vec<Chore> {
-        Vec::new()
-    }
-    fn chore_done(&mut self, done: ChoreDone) -> Result<(), StorageError> {
-        self.inner.chore_done(done)
-    }
-    fn extent(&self) -> Extent {
-        self.inner.extent()
-    }
-}
-
 #[tokio::test]
 async fn the_stand_in_takes_small_batches_to_the_disk_and_the_other_thread_all_others() {
+    // Who came with how many events, to a disk that takes a millisecond.
     let visits = Arc::new(Mutex::new(Vec::new()));
-    let journal = Visited { inner: MemoryJournal::new(), visits: visits.clone() };
+    let visited = visits.clone();
+    let journal = Gated::by(move |payload| {
+        let mut events = 0;
+        read_batch(payload, &mut |_, _, _, _| events += 1).unwrap();
+        visited.lock().unwrap().push((std::thread::current().name().unwrap().to_owned(), events));
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(())
+    });
     let handle = launch(Replay::new(Limits::default()), Box::new(journal), DriverOptions::default());
     let mut stream = handle.stream();
     let mut number = 0;
