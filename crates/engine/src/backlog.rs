@@ -4,24 +4,33 @@
 //! file, which goes along with its batch.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use leasehold_state_machine::codec::{BatchWriter, BootId, Stamp};
 use leasehold_state_machine::event::{Event, Seq};
 
+use crate::chapter::{Chapter, Contents};
 use crate::file_change::FileChange;
 use crate::limits::{BACKLOG_BYTES, EVENT_BYTES_MAX, NUMBER_BYTES_MAX, WRITE_EVENT_BYTES_MAX};
 
 /// One record for the journal.
 #[derive(Debug)]
 pub struct Batch {
-    /// The bytes.
-    pub payload: Vec<u8>,
+    /// The bytes. Whoever is told of the events is given the same.
+    pub payload: Arc<[u8]>,
     /// The last event in it.
     pub last_seq: Seq,
-    /// How many events are in it.
-    pub events: u64,
+    /// What is in it.
+    pub contents: Contents,
     /// What they do to files once they are durable, in order; to be made known with [`crate::Engine::applied`].
     pub changes: Vec<(Seq, FileChange)>,
+}
+
+impl Batch {
+    /// Its events, to be told once they are durable.
+    pub(crate) fn chapter(&self) -> Chapter {
+        Chapter::new(Arc::clone(&self.payload), self.last_seq, self.contents)
+    }
 }
 
 /// Batches in the making.
@@ -41,7 +50,7 @@ pub struct Backlog {
 #[derive(Debug, Default)]
 struct Written {
     last_seq: Seq,
-    events: u64,
+    contents: Contents,
     changes: Vec<(Seq, FileChange)>,
 }
 
@@ -76,9 +85,10 @@ impl Backlog {
             let (first, last) = (piece[0].0, piece[piece.len() - 1].0);
             self.writer.turn(stamp, first, piece);
             self.written.last_seq = last;
-            self.written.events += piece.len() as u64;
-            let changes = piece.iter().filter_map(|(seq, event)| Some((*seq, FileChange::of(event)?)));
-            self.written.changes.extend(changes);
+            for (seq, event) in piece {
+                self.written.contents.count(event);
+                self.written.changes.extend(FileChange::of(event).map(|change| (*seq, change)));
+            }
             if self.writer.len() >= self.batch_bytes_preferred {
                 self.seal();
             }
@@ -118,9 +128,9 @@ impl Backlog {
     fn seal(&mut self) {
         let payload = self.writer.take();
         assert!(payload.len() <= self.batch_bytes_max, "a batch is never larger than the journal takes");
-        let Written { last_seq, events, changes } = std::mem::take(&mut self.written);
+        let Written { last_seq, contents, changes } = std::mem::take(&mut self.written);
         self.sealed_bytes += payload.len();
-        self.sealed.push_back(Batch { payload, last_seq, events, changes });
+        self.sealed.push_back(Batch { payload, last_seq, contents, changes });
     }
 }
 
@@ -173,7 +183,7 @@ mod tests {
         backlog.add(&stamp(2), &[]);
         backlog.add(&stamp(3), &held(3..=3));
         let batch = backlog.take().expect("a batch");
-        assert_eq!((batch.last_seq, batch.events), (3, 3));
+        assert_eq!((batch.last_seq, batch.contents.events), (3, 3));
         let mut read = Vec::new();
         read_batch(&batch.payload, &mut |boot, stamp, seq, _| read.push((boot[0], stamp.raw_us, seq)))
             .unwrap();

@@ -8,16 +8,17 @@ use leasehold_state_machine::command::{Attachment, Command, Request};
 use leasehold_state_machine::numbers::Numbers;
 
 use crate::admission::Permit;
+use crate::chapter::Chapter;
 use crate::engine::{Engine, Released};
 use crate::handle::{Asked, Shared, undelivered};
 use crate::notice::Notice;
 use crate::secrets::Secrets;
 use crate::stream::{Listeners, Way};
 use crate::voice::Sleepers;
-use crate::withheld::{Told, Unasked};
+use crate::withheld::Unasked;
 
-/// Hears events, and may keep them.
-pub type OnEvents = Box<dyn FnMut(Vec<Told>) + Send>;
+/// Hears of events, and may keep them.
+pub type OnEvents = Box<dyn FnMut(Chapter) + Send>;
 /// Hears notices.
 pub type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 
@@ -101,8 +102,8 @@ impl Desk {
     pub fn let_go(&mut self) -> bool {
         let mut released = std::mem::take(&mut self.released);
         self.engine.release(&mut released);
-        let Released { queued, gone, unasked, replies, events } = &mut released;
-        let anything = !(unasked.is_empty() && replies.is_empty() && events.is_empty());
+        let Released { queued, gone, unasked, replies, chapters } = &mut released;
+        let anything = !(unasked.is_empty() && replies.is_empty() && chapters.is_empty());
         for attachment in queued.drain(..) {
             if let Some(call) = self.calls.get_mut(attachment.0) {
                 call.permit = None;
@@ -123,8 +124,8 @@ impl Desk {
         }
         // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
         // watches from a number that he was told finds it known.
-        if !events.is_empty() {
-            (self.on_events)(std::mem::take(events));
+        for chapter in chapters.drain(..) {
+            (self.on_events)(chapter);
         }
         if !replies.is_empty() {
             self.shared.bustle.told(self.shared.clock.raw_us(), replies.len());

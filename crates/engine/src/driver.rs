@@ -405,7 +405,7 @@ impl Driver {
             // Where orders are chosen, now one way and now the other.
             return batch.last_seq.is_multiple_of(2);
         }
-        let few = ERRAND_EVENTS.contains(&batch.events);
+        let few = ERRAND_EVENTS.contains(&batch.contents.events);
         // A journal in memory is done before anybody else could begin.
         let takes_time = self.pace.us() >= ERRAND_COMMIT_US_MIN;
         // A picture wants everything that is decided to be durable.

@@ -26,6 +26,7 @@ use leasehold_state_machine::token;
 use leasehold_state_machine::{Machine, Output};
 
 use crate::backlog::{Backlog, Batch};
+use crate::chapter::Chapter;
 use crate::clock::Reading;
 use crate::horizon::HorizonPolicy;
 use crate::limits::{PIECE_BYTES, PIECE_EVENTS, SLOW_COMMIT_MS, SWEEP_LAG_MS, TURN_EVERY_US};
@@ -36,7 +37,7 @@ use crate::recovery::{Recovered, Restored, Resumption, resume};
 use crate::replay::{Replay, Traces};
 use crate::server_time::ServerTime;
 use crate::wall::Wall;
-use crate::withheld::{Told, Unasked, Withheld};
+use crate::withheld::{Unasked, Withheld};
 
 /// What an engine is started with.
 #[derive(Clone, Debug)]
@@ -65,14 +66,18 @@ pub struct Released {
     /// Answers.
     pub replies: Vec<Reply>,
     /// What happened.
-    pub events: Vec<Told>,
+    pub chapters: Vec<Chapter>,
 }
 
 impl Released {
     /// Whether nothing may leave.
     pub fn is_empty(&self) -> bool {
-        let Released { queued, gone, unasked, replies, events } = self;
-        queued.is_empty() && gone.is_empty() && unasked.is_empty() && replies.is_empty() && events.is_empty()
+        let Released { queued, gone, unasked, replies, chapters } = self;
+        queued.is_empty()
+            && gone.is_empty()
+            && unasked.is_empty()
+            && replies.is_empty()
+            && chapters.is_empty()
     }
 }
 
@@ -242,7 +247,8 @@ impl Engine {
             return None;
         }
         let batch = self.backlog.take()?;
-        self.in_flight = Some(InFlight { last_seq: batch.last_seq, events: batch.events });
+        self.in_flight = Some(InFlight { last_seq: batch.last_seq, events: batch.contents.events });
+        self.withheld.chapter(batch.chapter());
         if planted(Bug::ReplyBeforeSync) {
             self.withheld.durable(batch.last_seq);
         }
@@ -295,7 +301,7 @@ impl Engine {
         std::mem::swap(&mut into.gone, &mut self.gone);
         self.withheld.take_unasked(&mut into.unasked);
         self.withheld.take_replies(&mut into.replies);
-        into.events = self.withheld.take_events();
+        self.withheld.take_chapters(&mut into.chapters);
     }
 
     /// What an operator should hear of since the last call.
@@ -484,7 +490,7 @@ impl Engine {
                 }
                 _ => {}
             }
-            self.withheld.event(seq, self.stamp.wall_ms, event);
+            self.withheld.event(seq, &event);
         }
     }
 

@@ -57,12 +57,17 @@ impl History {
         self
     }
 
+    /// One that keeps as many, and knows nothing of what happened up to this event.
+    pub fn emptied(&self, seq: Seq) -> History {
+        History::from(seq).keeping(self.events_max)
+    }
+
     /// Takes note of the next event. Returns it in compact form if everybody may hear of it. Events that were left out
     /// before it leave a hole that nothing can fill: then the history begins anew with this one.
     pub fn note(&mut self, seq: Seq, wall_ms: u64, event: &Event) -> Option<&Moment> {
         assert!(seq > self.through, "events are noted in order");
         if seq != self.through + 1 {
-            *self = History::from(seq - 1).keeping(self.events_max);
+            *self = self.emptied(seq - 1);
         }
         self.through = seq;
         self.moments.push_back(Moment::of(seq, wall_ms, event)?);
@@ -345,6 +350,7 @@ mod tests {
     use leasehold_state_machine::words::{Owner, Reason};
 
     use super::*;
+    use crate::chapter::is_public;
 
     fn lease(token: u64) -> LeaseName {
         LeaseName {
@@ -381,6 +387,9 @@ mod tests {
         let expired = Moment::of(1, 2, &Event::Expired { lease: lease(5) }).unwrap();
         assert_eq!((expired.reason(), expired.kind().text()), (None, "expired"));
         assert_eq!(Moment::of(1, 2, &Event::GrantsResumed), None);
+        for event in [event, released(1), Event::GrantsResumed, Event::TokensRaised { to: 1 }] {
+            assert_eq!(is_public(&event), Moment::of(1, 2, &event).is_some(), "{event:?}");
+        }
     }
 
     #[test]

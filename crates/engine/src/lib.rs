@@ -19,6 +19,7 @@ mod horizon;
 mod server_time;
 mod wall;
 
+mod chapter;
 mod file_change;
 
 mod backlog;
@@ -58,6 +59,7 @@ mod driver;
 pub use admission::{Admission, AdmissionLimits, LaneLimits, Permit};
 pub use backlog::Batch;
 pub use by_hand::ByHand;
+pub use chapter::{Chapter, Contents, Told};
 pub use clock::{Clock, MachineClock, Reading};
 pub use desk::{OnEvents, OnNotice};
 pub use driver::{DriverOptions, start};
@@ -78,4 +80,4 @@ pub use storage::HistoryUpTo;
 pub use stream::{Heard, Stream};
 pub use synced_fold::SyncedFold;
 pub use wall::Anchor;
-pub use withheld::{Told, Unasked};
+pub use withheld::Unasked;

@@ -8,8 +8,7 @@ use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::event::{Event, Seq};
 use leasehold_state_machine::{EndedNotice, QueuedNotice};
 
-/// An event as it is told: its number, the wall time of its turn in Unix milliseconds, and what happened.
-pub type Told = (Seq, u64, Event);
+use crate::chapter::Chapter;
 
 /// Something that somebody should hear before they ask.
 #[derive(Clone, Debug)]
@@ -33,8 +32,12 @@ pub struct Withheld {
     out_of_order: BTreeMap<Seq, Vec<Reply>>,
     /// What nobody asked for, by the event it waits for, in order.
     unasked: VecDeque<(Seq, Unasked)>,
-    /// Events in order.
-    events: VecDeque<Told>,
+    /// The newest event of all that were decided.
+    decided: Seq,
+    /// The newest of them that somebody may wait to hear of.
+    newsworthy: Seq,
+    /// What was handed to the journal, in order.
+    chapters: VecDeque<Chapter>,
     /// Events that change files and have not done so yet.
     unapplied: BTreeSet<Seq>,
     /// Replies that wait for nothing but one of those.
@@ -50,7 +53,9 @@ impl Withheld {
             in_order: VecDeque::new(),
             out_of_order: BTreeMap::new(),
             unasked: VecDeque::new(),
-            events: VecDeque::new(),
+            decided: durable,
+            newsworthy: durable,
+            chapters: VecDeque::new(),
             unapplied: BTreeSet::new(),
             applying: BTreeMap::new(),
         }
@@ -74,15 +79,26 @@ impl Withheld {
         self.unasked.insert(at, (after, news));
     }
 
-    /// Keeps an event until it is durable itself.
-    pub fn event(&mut self, seq: Seq, wall_ms: u64, event: Event) {
-        let last = self.events.back().map_or(self.durable, |(seq, _, _)| *seq);
-        assert_eq!(seq, last + 1, "events are withheld in order, without a gap");
-        if matches!(event, Event::FileWritten { .. } | Event::FileDeleted { .. }) {
-            self.unapplied.insert(seq);
+    /// Takes note of an event that was decided.
+    pub fn event(&mut self, seq: Seq, event: &Event) {
+        assert_eq!(seq, self.decided + 1, "events are decided in order, without a gap");
+        self.decided = seq;
+        match event {
+            // Nobody who stands in line, or has only said which answers it has, waits for the disk.
+            Event::Queued { .. } | Event::Marked { .. } => {}
+            Event::FileWritten { .. } | Event::FileDeleted { .. } => {
+                self.unapplied.insert(seq);
+                self.newsworthy = seq;
+            }
+            _ => self.newsworthy = seq,
         }
-        // The bytes are on their way already, and nobody who is told of them needs them.
-        self.events.push_back((seq, wall_ms, event.without_bytes()));
+    }
+
+    /// Keeps what was handed to the journal until it is durable.
+    pub fn chapter(&mut self, chapter: Chapter) {
+        let last = self.chapters.back().map_or(0, Chapter::last_seq).max(self.durable);
+        assert!(last < chapter.last_seq(), "batches are handed to the journal in order");
+        self.chapters.push_back(chapter);
     }
 
     /// Takes note that everything up to `seq` is durable.
@@ -135,33 +151,29 @@ impl Withheld {
         into.extend(self.unasked.drain(..count).map(|(_, news)| news));
     }
 
-    /// Events that may be told now, in order.
-    pub fn take_events(&mut self) -> Vec<Told> {
-        let count = self.events.partition_point(|(seq, _, _)| *seq <= self.durable);
-        if count > 0 && count == self.events.len() {
-            // As after nearly every commit: none of them needs to be moved, and the next will be about as many.
-            return std::mem::replace(&mut self.events, VecDeque::with_capacity(count)).into();
-        }
-        self.events.drain(..count).collect()
+    /// What may be told now, in order.
+    pub fn take_chapters(&mut self, into: &mut Vec<Chapter>) {
+        let count = self.chapters.partition_point(|chapter| chapter.last_seq() <= self.durable);
+        into.extend(self.chapters.drain(..count));
     }
 
     /// Whether somebody waits for the disk: for an answer, or to hear of anything but a place in line.
     pub fn is_awaited(&self) -> bool {
         let answers = !(self.in_order.is_empty() && self.out_of_order.is_empty());
-        let in_line_only = |told: &Told| matches!(told.2, Event::Queued { .. } | Event::Marked { .. });
-        answers || !self.events.iter().all(in_line_only)
+        answers || self.newsworthy > self.durable
     }
 
     /// Whether anything still waits.
     pub fn is_empty(&self) -> bool {
         let replies = self.ready.is_empty() && self.in_order.is_empty() && self.out_of_order.is_empty();
-        replies && self.unasked.is_empty() && self.events.is_empty() && self.unapplied.is_empty()
+        replies && self.unasked.is_empty() && self.chapters.is_empty() && self.unapplied.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chapter::Told;
     use leasehold_state_machine::answer::Answer;
     use leasehold_state_machine::command::Attachment;
     use leasehold_state_machine::event::LeaseName;
@@ -175,18 +187,30 @@ mod tests {
         Reply { to: Attachment(to), outcome, after, promises_time: false, applied: None }
     }
 
+    /// Decides an event, and hands it to the journal by itself.
+    fn decide(withheld: &mut Withheld, seq: Seq, event: Event) {
+        withheld.event(seq, &event);
+        withheld.chapter(Chapter::of([(seq, 0, event)]));
+    }
+
+    fn told(withheld: &mut Withheld) -> Vec<Told> {
+        let mut chapters = Vec::new();
+        withheld.take_chapters(&mut chapters);
+        chapters.iter().flat_map(Chapter::read).collect()
+    }
+
     fn out(withheld: &mut Withheld) -> (Vec<u64>, Vec<Seq>) {
         let mut replies = Vec::new();
         withheld.take_replies(&mut replies);
         let replies = replies.iter().map(|reply| reply.to.0).collect();
-        (replies, withheld.take_events().iter().map(|(seq, _, _)| *seq).collect())
+        (replies, told(withheld).iter().map(|(seq, _, _)| *seq).collect())
     }
 
     #[test]
     fn everything_leaves_once_in_order_and_not_before_its_time() {
         let mut withheld = Withheld::after(4);
         for seq in 5..=7 {
-            withheld.event(seq, 0, Event::GrantsResumed);
+            decide(&mut withheld, seq, Event::GrantsResumed);
         }
         for (to, after) in [(9, 5), (1, 7), (2, 5), (3, 4), (4, 5), (5, 6), (6, 7), (7, 6)] {
             withheld.reply(reply(to, after), after);
@@ -205,7 +229,7 @@ mod tests {
         let marked = || Event::Marked { client: ClientKey([1, 2]), answered_through: 3, open: Vec::new() };
         let mut withheld = Withheld::after(4);
         assert!(!withheld.is_awaited());
-        withheld.event(5, 0, marked());
+        decide(&mut withheld, 5, marked());
         assert!(!withheld.is_awaited());
         withheld.reply(reply(1, 4), 4);
         assert!(!withheld.is_awaited(), "that one has all it needs");
@@ -214,8 +238,8 @@ mod tests {
         withheld.durable(5);
         assert_eq!(out(&mut withheld), (vec![1, 2], vec![5]));
         assert!(!withheld.is_awaited());
-        withheld.event(6, 0, marked());
-        withheld.event(7, 0, Event::GrantsResumed);
+        decide(&mut withheld, 6, marked());
+        decide(&mut withheld, 7, Event::GrantsResumed);
         assert!(withheld.is_awaited());
     }
 
@@ -223,16 +247,16 @@ mod tests {
     fn who_is_told_of_bytes_waits_until_they_are_in_the_file() {
         let mut withheld = Withheld::after(4);
         let written = |seq| file_written(seq, b"hello");
-        withheld.event(5, 0, written(5));
-        withheld.event(6, 0, written(6));
-        withheld.event(7, 0, Event::GrantsResumed);
+        decide(&mut withheld, 5, written(5));
+        decide(&mut withheld, 6, written(6));
+        decide(&mut withheld, 7, Event::GrantsResumed);
         for (to, applied) in [(1, Some(5)), (2, Some(6)), (3, None), (4, Some(6)), (5, Some(3))] {
             withheld.reply(Reply { applied, ..reply(to, 7) }, 7);
         }
         withheld.applied(6);
         assert_eq!(out(&mut withheld), (vec![], vec![]), "also what is applied is told only when durable");
         withheld.durable(7);
-        let events = withheld.take_events();
+        let events = told(&mut withheld);
         assert!(matches!(&events[0].2, Event::FileWritten { bytes, .. } if bytes.len() == 5));
         assert_eq!(format!("{:?}", events[0].2), format!("{:?}", written(5).without_bytes()));
         assert_eq!(out(&mut withheld), (vec![2, 3, 4, 5], vec![]));

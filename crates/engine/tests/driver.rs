@@ -61,8 +61,8 @@ struct Trail(Arc<Mutex<Vec<Told>>>, Arc<tokio::sync::Notify>);
 impl Trail {
     fn listen(&self) -> OnEvents {
         let Trail(told, news) = self.clone();
-        Box::new(move |events| {
-            told.lock().unwrap().extend(events);
+        Box::new(move |chapter| {
+            told.lock().unwrap().extend(chapter.read());
             news.notify_one();
         })
     }
@@ -377,7 +377,7 @@ async fn a_place_in_line_goes_to_the_disk_with_what_comes_next() {
     let commits = Arc::new(Mutex::new(Vec::new()));
     let on_events: OnEvents = {
         let commits = commits.clone();
-        Box::new(move |events| commits.lock().unwrap().push(events))
+        Box::new(move |chapter| commits.lock().unwrap().push(chapter.read()))
     };
     let commit_of = |wanted: fn(&Event) -> bool| {
         let commits = commits.lock().unwrap();

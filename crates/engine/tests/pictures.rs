@@ -107,9 +107,9 @@ fn launch(folder: &Path, gives_history: bool) -> (Handle, Arc<Counts>) {
     let (engine, _) = Engine::recover(replay, clock.boot_id(), clock.read(), engine_options);
     let heard = history.clone();
     let options = DriverOptions {
-        on_events: Box::new(move |events| {
+        on_events: Box::new(move |chapter| {
             let mut history = heard.lock().unwrap();
-            for (seq, wall_ms, event) in events {
+            for (seq, wall_ms, event) in chapter.read() {
                 history.note(seq, wall_ms, &event);
             }
         }),

@@ -141,11 +141,12 @@ pub const SEAT_EVENTS_MAX: usize = 128;
 pub const WATCH_SCAN_EVENTS: usize = 4096;
 /// Events that the feed passes on at once, while those who begin to watch wait.
 pub const FEED_SLICE: usize = 64;
-/// Events for which the feed is woken although nobody watches: it only has to keep them.
-pub const FEED_IDLE_EVENTS: usize = 4096;
-/// Events on their way to the feed at most: what a busy server does in seconds. Beyond it the feed begins anew, and
-/// everybody who watches is cut off, because the engine waits for nobody.
-pub const FEED_EVENTS_MAX: usize = 1 << 17;
+/// Bytes of events that lie unread while nobody watches: twice what the history keeps of ordinary ones. Of longer ones it makes
+/// less by reading them.
+pub const FEED_UNREAD_BYTES: usize = 16 << 20;
+/// Events on their way to the feed at most while somebody watches: what a busy server does in seconds. Beyond it the feed
+/// begins anew, and everybody who watches is cut off, because the engine waits for nobody.
+pub const FEED_EVENTS_MAX: u64 = 1 << 17;
 /// The detail of a refused call travels as a header, and the strictest of common clients take 8 KiB of headers.
 pub const STATUS_DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// A group of operations on a stream: as many as may be in flight, at 1 KiB each.

@@ -3,7 +3,7 @@
 
 use std::io::IsTerminal;
 
-use leasehold_engine::Notice;
+use leasehold_engine::{Contents, Notice};
 use leasehold_state_machine::event::{Event, Seq};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, debug, info, warn};
@@ -29,7 +29,18 @@ pub fn start(level: LogLevel, format: LogFormat) {
     };
 }
 
-/// Whether an event is worth a line now. Cheap, because it is asked for every event there is.
+/// How many events of a chapter are worth a line now, at most; known without reading it.
+pub fn worth(contents: Contents) -> u64 {
+    if tracing::enabled!(Level::DEBUG) {
+        contents.events
+    } else if tracing::enabled!(Level::WARN) {
+        contents.remarkable
+    } else {
+        0
+    }
+}
+
+/// Whether an event is worth a line now.
 pub fn is_worth(event: &Event) -> bool {
     match event {
         Event::Expired { .. } | Event::Broken { .. } | Event::SessionEnded { .. } | Event::GrantsResumed => {

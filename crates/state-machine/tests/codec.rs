@@ -67,7 +67,7 @@ fn batch() -> Vec<u8> {
     let payload = writer.take();
     assert_eq!(payload.len(), len);
     assert!(writer.is_empty());
-    payload
+    payload.to_vec()
 }
 
 fn written(machine: &Machine) -> Vec<u8> {

@@ -53,12 +53,13 @@ impl Life {
         let driver = DriverOptions {
             on_events: {
                 let (feed, history) = (Arc::clone(&feed), Arc::clone(history));
-                Box::new(move |events| {
+                Box::new(move |chapter| {
+                    let events = chapter.read();
                     let public =
                         events.iter().filter_map(|(seq, wall_ms, event)| Moment::of(*seq, *wall_ms, event));
                     let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
                     history.extend(public.map(|moment| event(&moment)));
-                    feed.intake().put(Arc::new(events));
+                    feed.intake().put(chapter);
                 })
             },
             files: memory.files(),

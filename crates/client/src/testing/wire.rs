@@ -89,7 +89,7 @@ impl Wire for MemoryWire {
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<v1::Event, Failed>>, Failed>> {
         async move {
             let (door, connection) = self.open().await?;
-            let events = watch::events(&door, request).map_err(refusal)?.boxed();
+            let events = watch::events(&door, request).await.map_err(refusal)?.boxed();
             Ok(received(carrier::answers(&self.machine, connection, events, |_| false)))
         }
         .boxed()

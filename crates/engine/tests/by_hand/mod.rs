@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Batch, Clock, Engine, EngineOptions, FileChange, Metrics, Notice, Reading, Recovered, Replay, Restored,
-    Told,
+    Batch, Chapter, Clock, Engine, EngineOptions, FileChange, Metrics, Notice, Reading, Recovered, Replay,
+    Restored, Told,
 };
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::Fold;
@@ -144,7 +144,7 @@ impl Server {
         for reply in released.replies {
             assert!(self.answers.insert(reply.to, reply.outcome).is_none(), "answered twice");
         }
-        self.told.extend(released.events);
+        self.told.extend(released.chapters.iter().flat_map(Chapter::read));
         self.notices.extend(self.engine.take_notices());
     }
 
@@ -157,7 +157,7 @@ impl Server {
     pub fn commit_one(&mut self, commit_us: u64) -> bool {
         self.hand_over();
         let Some(batch) = self.in_flight.take() else { return false };
-        self.disk.push(batch.payload);
+        self.disk.push(batch.payload.to_vec());
         self.engine.durable(batch.last_seq, commit_us);
         self.unapplied.extend(batch.changes);
         while self.files_are_prompt && self.apply_one() {}

@@ -57,7 +57,7 @@ async fn carry_out(
         "/leasehold.v1.Locks/Get" => unary.call(Call::Get, requests::get, shapes::snapshot).await,
         "/leasehold.v1.Locks/List" => unary.call(Call::List, requests::list, shapes::locks).await,
         "/leasehold.v1.Locks/Break" => unary.call(Call::Break, requests::break_lock, shapes::broke).await,
-        "/leasehold.v1.Locks/Watch" => watch::answer(door, unary.message().await?),
+        "/leasehold.v1.Locks/Watch" => watch::answer(door, unary.message().await?).await,
         "/leasehold.v1.Sessions/Open" => {
             unary.call(Call::OpenSession, requests::open_session, shapes::session).await
         }

@@ -15,16 +15,16 @@ use crate::watch::Concern;
 use crate::wire::problem::Denial;
 
 /// Tells what happens until the client has heard enough, falls behind, or the server stops.
-pub fn answer(door: &Door, asked: v1::WatchRequest) -> Result<GrpcReply, Denial> {
-    Ok(frame::many(events(door, asked)?.map(|event| event.map_err(|denial| refused::status(&denial)))))
+pub async fn answer(door: &Door, asked: v1::WatchRequest) -> Result<GrpcReply, Denial> {
+    Ok(frame::many(events(door, asked).await?.map(|event| event.map_err(|denial| refused::status(&denial)))))
 }
 
 /// The same for a watcher that asked by any way. Ends after its first denial.
-pub fn events(
+pub async fn events(
     door: &Door,
     asked: v1::WatchRequest,
 ) -> Result<impl Stream<Item = Result<v1::Event, Denial>> + Send + use<>, Denial> {
-    let watching = door.begin_watch(concern(asked.what)?, asked.from)?;
+    let watching = door.begin_watch(concern(asked.what)?, asked.from).await?;
     Ok(stream::unfold(Some(watching), |state| async {
         let mut watching = state?;
         if let Some(shown) = watching.next().await {

@@ -162,10 +162,10 @@ impl Door {
             To::Page(page) => return self.page(page, &head),
             To::WatchLock | To::WatchPrefix if !body.is_empty() => return Err(no_body().into()),
             To::WatchLock => {
-                return self.watch(watch_request::of_lock(segment, head.uri.query(), &head.headers)?);
+                return self.watch(watch_request::of_lock(segment, head.uri.query(), &head.headers)?).await;
             }
             To::WatchPrefix => {
-                return self.watch(watch_request::of_prefix(head.uri.query(), &head.headers)?);
+                return self.watch(watch_request::of_prefix(head.uri.query(), &head.headers)?).await;
             }
         };
         if call.has_json() {
@@ -185,13 +185,15 @@ impl Door {
     }
 
     /// Begins to watch: after the event `from`, or with what happens next.
-    pub fn begin_watch(&self, concern: Concern, from: Option<Seq>) -> Result<Watching, Denial> {
+    pub async fn begin_watch(&self, concern: Concern, from: Option<Seq>) -> Result<Watching, Denial> {
         self.serving()?;
-        Ok(self.feed()?.feed.watch(concern, from)?)
+        let feed = &self.feed()?.feed;
+        feed.read_on(from).await;
+        Ok(feed.watch(concern, from)?)
     }
 
-    fn watch(&self, request: WatchRequest) -> Result<Reply, Denial> {
-        let watching = self.begin_watch(request.concern, request.from)?;
+    async fn watch(&self, request: WatchRequest) -> Result<Reply, Denial> {
+        let watching = self.begin_watch(request.concern, request.from).await?;
         let comment_every = self.feed()?.comment_every;
         Ok(reply::events(EventStream::new(watching, request.from.is_some(), comment_every)))
     }

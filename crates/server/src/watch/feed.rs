@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_engine::{History, Told};
+use leasehold_engine::{Chapter, History, Told};
 use leasehold_state_machine::answer::Refusal;
 use leasehold_state_machine::event::Seq;
 use leasehold_state_machine::invalid::Invalid;
 
 use super::concern::Concern;
 use super::index::{Index, WatcherId};
-use super::intake::{Batch, Intake};
+use super::intake::{Intake, Work};
 use super::seat::{Seat, Standing};
 use super::shown::Shown;
 use super::watching::Watching;
@@ -82,9 +82,10 @@ struct Hall {
     index: Index,
     next_id: WatcherId,
     closed: bool,
-    /// Taken from the intake and not yet passed on, and how much of the first has been.
-    pending: VecDeque<Batch>,
-    passed: usize,
+    /// Taken from the intake and not yet read.
+    unread: VecDeque<Chapter>,
+    /// Read and not yet passed on.
+    pending: VecDeque<Told>,
 }
 
 impl Feed {
@@ -99,8 +100,8 @@ impl Feed {
                 index: Index::default(),
                 next_id: 0,
                 closed: false,
+                unread: VecDeque::new(),
                 pending: VecDeque::new(),
-                passed: 0,
             }),
             watchers: AtomicUsize::new(0),
             cut_off_total: AtomicU64::new(0),
@@ -114,24 +115,54 @@ impl Feed {
 
     /// Passes events on until the intake ends. For a thread of its own.
     pub fn follow(&self) {
-        while self.intake.wait() {
-            // Thousands at a time if nobody watches: whoever is on the way of a request and has just been woken goes first.
-            while self.pass_on(FEED_SLICE) {
-                std::thread::yield_now();
+        while let Some(work) = self.intake.wait() {
+            match work {
+                Work::PassOn => self.pass_all_on(),
+                Work::Forget(seq) => self.forget(seq),
             }
         }
     }
 
     /// Passes on everything that lies in the intake.
     pub fn pass_all_on(&self) {
-        // In slices, so that whoever begins to watch meanwhile does not wait for all of it.
-        while self.pass_on(FEED_SLICE) {}
+        // In slices, so that whoever begins to watch meanwhile does not wait for all of it; and as it may be very much,
+        // whoever is on the way of a request and has just been woken goes first.
+        while self.pass_on(FEED_SLICE) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Forgets everything up to this event.
+    fn forget(&self, seq: Seq) {
+        let mut hall = self.lock();
+        if hall.history.through() > seq {
+            // Somebody has read on meanwhile.
+            return;
+        }
+        let emptied = hall.history.emptied(seq);
+        let forgotten = std::mem::replace(&mut hall.history, emptied);
+        drop(hall);
+        // It is long, and nobody needs to wait for its end.
+        drop(forgotten);
+    }
+
+    /// Reads what nobody has read while nobody watched, and what there is before this event, a little at a time. Whoever is about
+    /// to watch does that first, because others are waiting for its thread.
+    pub async fn read_on(&self, from: Option<Seq>) {
+        while self.is_behind(from) && self.pass_on(FEED_SLICE) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Whether somebody who begins to watch from here has to read on first. Everything that was answered before lies in the
+    /// intake at least.
+    fn is_behind(&self, from: Option<Seq>) -> bool {
+        self.watchers() == 0 || from.is_none_or(|from| from > self.through())
     }
 
     /// Begins to watch: after the event `from`, or with what happens next.
     pub fn watch(self: &Arc<Self>, concern: Concern, from: Option<Seq>) -> Result<Watching, NotWatching> {
-        // Everything that was answered before this call lies in the intake at least.
-        if from.is_none_or(|from| from > self.through.load(Ordering::Acquire)) {
+        if self.is_behind(from) {
             self.pass_all_on();
         }
         let mut hall = self.lock();
@@ -241,24 +272,20 @@ impl Feed {
     fn pass_on(&self, events_max: usize) -> bool {
         let mut hall = self.lock();
         // Taken under the lock, so that two who do this keep the order.
-        hall.pending.extend(self.intake.take());
-        for count in 0.. {
-            let Hall { pending, passed, history, index, .. } = &mut *hall;
-            let Some(batch) = pending.front() else { break };
-            let Some(told) = batch.get(*passed) else {
-                pending.pop_front();
-                *passed = 0;
-                continue;
-            };
-            if count >= events_max {
-                return true;
+        hall.unread.append(&mut self.intake.take());
+        let Hall { unread, pending, history, index, .. } = &mut *hall;
+        for _ in 0..events_max {
+            if pending.is_empty()
+                && let Some(chapter) = unread.pop_front()
+            {
+                pending.extend(chapter.read());
             }
-            pass(history, index, told);
-            *passed += 1;
+            let Some(told) = pending.pop_front() else { return false };
+            pass(history, index, &told);
             // Only now: whoever has taken everything from its seat may say that it has heard all up to here.
             self.through.store(history.through(), Ordering::Release);
         }
-        false
+        !(pending.is_empty() && unread.is_empty())
     }
 
     fn lock(&self) -> MutexGuard<'_, Hall> {

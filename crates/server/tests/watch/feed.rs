@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use leasehold_engine::{History, Told};
-use leasehold_server::watch::intake::Batch;
+use leasehold_engine::{Chapter, History, Told};
 use leasehold_server::watch::{Concern, Ending, Feed, FeedLimits, NotWatching, Watching};
 use leasehold_state_machine::event::{Event, LeaseName};
 use leasehold_state_machine::resource::Resource;
@@ -34,7 +33,10 @@ impl Stage {
     }
 
     fn tell(&self, events: impl IntoIterator<Item = Told>) {
-        self.0.intake().put(Batch::new(events.into_iter().collect()));
+        let mut events = events.into_iter().peekable();
+        if events.peek().is_some() {
+            self.0.intake().put(Chapter::of(events));
+        }
         drop(self.watch("nobody", None));
     }
 

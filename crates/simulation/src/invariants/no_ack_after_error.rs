@@ -9,16 +9,16 @@ use super::{Verdict, Violation};
 
 /// Judges what leaves a server whose disk has failed.
 pub fn judge(left: &Released) -> Verdict {
-    let Released { unasked, replies, events, .. } = left;
-    if unasked.is_empty() && replies.is_empty() && events.is_empty() {
+    let Released { unasked, replies, chapters, .. } = left;
+    if unasked.is_empty() && replies.is_empty() && chapters.is_empty() {
         return Ok(());
     }
     Err(Violation::new(
         "no_ack_after_error",
         format!(
-            "{} replies, {} events and {} notices left the server after its disk had failed",
+            "{} replies, {} batches of events and {} notices left the server after its disk had failed",
             replies.len(),
-            events.len(),
+            chapters.len(),
             unasked.len()
         ),
     ))
@@ -27,12 +27,13 @@ pub fn judge(left: &Released) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_engine::Chapter;
     use leasehold_state_machine::event::Event;
 
     #[test]
     fn sees_whatever_leaves() {
         judge(&Released::default()).unwrap();
-        let events = vec![(1, 0, Event::GrantsResumed)];
-        assert!(judge(&Released { events, ..Released::default() }).is_err());
+        let chapters = vec![Chapter::of([(1, 0, Event::GrantsResumed)])];
+        assert!(judge(&Released { chapters, ..Released::default() }).is_err());
     }
 }

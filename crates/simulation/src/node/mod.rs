@@ -14,6 +14,7 @@ mod storage;
 mod turns;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use leasehold_engine::{Admission, Batch, Engine, Permit, Purpose, Reading, Replay};
 use leasehold_journal::{FaultyDisk, FileJournal, Options};
@@ -138,7 +139,7 @@ struct Appending {
 }
 
 struct InDoubt {
-    payload: Vec<u8>,
+    payload: Arc<[u8]>,
     events: Vec<Committed>,
     /// Whether the journal had said that it is durable.
     certain: bool,

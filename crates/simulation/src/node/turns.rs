@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use leasehold_engine::Notice;
+use leasehold_engine::{Chapter, Notice};
 use leasehold_state_machine::answer::Refusal;
 
 use super::Node;
@@ -90,7 +90,8 @@ impl Node {
             world.check(verdict);
             process.files.replied(world, life, &left);
         }
-        let verdict = world.watch.told(&released.events);
+        let told: Vec<_> = released.chapters.iter().flat_map(Chapter::read).collect();
+        let verdict = world.watch.told(&told);
         world.check(verdict);
         for notice in process.engine.take_notices() {
             let Notice::SweepLag { ms } = notice else { continue };

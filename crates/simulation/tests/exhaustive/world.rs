@@ -74,7 +74,7 @@ pub struct World {
     now_us: u64,
     engine: Option<Engine>,
     /// What is durable.
-    batches: Vec<Vec<u8>>,
+    batches: Vec<Arc<[u8]>>,
     writing: Option<Batch>,
     requests: Vec<Sent>,
     answers: Vec<(Attempt, Outcome)>,

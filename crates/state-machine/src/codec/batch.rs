@@ -1,6 +1,7 @@
 //! What the journal keeps as one record: the boot it was written in, and the turns of the engine that it makes durable,
 //! each with its own reading of the clocks.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::event::{decode_event, encode_event};
@@ -23,6 +24,9 @@ pub struct Stamp {
 
 /// The layout of a batch. Raised when it changes; older ones stay readable.
 const VERSION: u8 = 1;
+
+/// Room that is kept from one batch to the next.
+const ROOM_BYTES: usize = 256 << 10;
 
 /// Gathers turns until the journal is ready for them.
 #[derive(Debug)]
@@ -65,10 +69,12 @@ impl BatchWriter {
     }
 
     /// The finished payload; a new, empty batch begins.
-    pub fn take(&mut self) -> Vec<u8> {
-        // The next one will be about as long.
-        let next = Vec::with_capacity(self.bytes.len());
-        core::mem::replace(&mut self.bytes, next)
+    pub fn take(&mut self) -> Arc<[u8]> {
+        let payload = Arc::from(self.bytes.as_slice());
+        self.bytes.clear();
+        // The next one will be about as long; after one that was much longer than usual the room is given back.
+        self.bytes.shrink_to(ROOM_BYTES);
+        payload
     }
 }
 
