@@ -37,7 +37,8 @@ impl ByHand {
     ) -> (ByHand, Handle) {
         let metrics = engine.metrics().clone();
         let shared = Arc::new(Shared::new(options.admission, metrics, clock, &options.files));
-        let desk = Desk::new(engine, shared.clone(), secrets, options.on_events, options.on_notice);
+        let desk =
+            Desk::new(engine, shared.clone(), secrets, options.scribe, options.on_events, options.on_notice);
         (ByHand { desk, journal, files: options.files, messages: VecDeque::new() }, Handle { shared })
     }
 

@@ -12,9 +12,9 @@ use crate::chapter::Chapter;
 use crate::engine::{Engine, Released};
 use crate::handle::{Asked, Shared, undelivered};
 use crate::notice::Notice;
+use crate::scribe::Scribe;
 use crate::secrets::Secrets;
-use crate::stream::{Listeners, Way};
-use crate::voice::Sleepers;
+use crate::stream::{Listeners, Teller, Way};
 use crate::withheld::Unasked;
 
 /// Hears of events, and may keep them.
@@ -34,8 +34,7 @@ pub(crate) struct Desk {
     arrivals: Vec<Request>,
     /// What leaves; kept, so that its lists need not be allocated each time.
     released: Released,
-    /// Who is woken when everything has been said.
-    sleepers: Sleepers,
+    teller: Teller,
     on_events: OnEvents,
 }
 
@@ -52,6 +51,7 @@ impl Desk {
         engine: Engine,
         shared: Arc<Shared>,
         secrets: Secrets,
+        scribe: Box<dyn Scribe>,
         on_events: OnEvents,
         on_notice: OnNotice,
     ) -> Desk {
@@ -64,7 +64,7 @@ impl Desk {
             calls: Numbers::default(),
             arrivals: Vec::new(),
             released: Released::default(),
-            sleepers: Sleepers::default(),
+            teller: Teller::new(scribe),
             on_events,
         }
     }
@@ -116,10 +116,10 @@ impl Desk {
             match news {
                 Unasked::Queued(notice) => {
                     if let Some(call) = self.calls.get(notice.to.0) {
-                        call.way.say_queued(notice.position, &mut self.sleepers);
+                        call.way.say_queued(notice.position, &mut self.teller.sleepers);
                     }
                 }
-                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.sleepers),
+                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.teller.sleepers),
             }
         }
         // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
@@ -133,7 +133,7 @@ impl Desk {
         for reply in replies.drain(..) {
             self.answer(reply);
         }
-        self.sleepers.wake();
+        self.teller.sleepers.wake();
         self.released = released;
         for notice in self.engine.take_notices() {
             (self.on_notice)(&notice);
@@ -145,7 +145,7 @@ impl Desk {
         let Some(Call { way, permit, is_acquire }) = self.calls.remove(reply.to.0) else { return };
         // Whoever hears the answer may ask again at once.
         drop(permit);
-        if let Some(outcome) = way.send(reply.outcome, &mut self.sleepers)
+        if let Some(outcome) = way.send(reply.outcome, &mut self.teller)
             && is_acquire
             && let Some(lease) = undelivered(&outcome)
         {

@@ -31,6 +31,7 @@ use crate::notice::Notice;
 use crate::pace::Pace;
 use crate::picture::Picture;
 use crate::placement::{self, Bond, Placement};
+use crate::scribe::{NoScribe, Scribe};
 use crate::secrets::Secrets;
 use crate::storage::{Appended, Back, Errand, HistoryUpTo, RoomNews, Storage, StorageParts, Word};
 use crate::sync::thread::{self, JoinHandle};
@@ -44,6 +45,8 @@ pub struct DriverOptions {
     pub room_reserve_bytes: u64,
     /// Where the bytes of files are, brought in line with the journal.
     pub files: Arc<dyn FileStore>,
+    /// Writes answers for conversations.
+    pub scribe: Box<dyn Scribe>,
     /// Hears every event once it is durable, in order. Runs on the threads that turn the engine, one at a time.
     pub on_events: OnEvents,
     /// Gives the history of what `on_events` has heard; runs on a thread of its own. With it a snapshot of a small state is
@@ -59,6 +62,7 @@ impl Default for DriverOptions {
             admission: AdmissionLimits::default(),
             room_reserve_bytes: ROOM_RESERVE_BYTES,
             files: Arc::new(DiskStore::new(MemoryDisk::new())),
+            scribe: Box::new(NoScribe),
             on_events: Box::new(|_| {}),
             history: None,
             on_notice: Box::new(|_| {}),
@@ -97,7 +101,8 @@ pub fn start(
         },
     })?;
     let secrets = Secrets::from_system()?;
-    let desk = Desk::new(engine, shared.clone(), secrets, options.on_events, options.on_notice);
+    let desk =
+        Desk::new(engine, shared.clone(), secrets, options.scribe, options.on_events, options.on_notice);
     let driven = Driven {
         desk,
         messages: VecDeque::new(),

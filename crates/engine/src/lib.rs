@@ -46,6 +46,7 @@ mod secrets;
 
 mod handle;
 mod reading;
+mod scribe;
 mod stream;
 mod voice;
 
@@ -75,6 +76,7 @@ pub use picture::{Picture, Pictured};
 pub use reading::{OpenFile, ReadError};
 pub use recovery::{Recovered, Restored};
 pub use replay::{FileTraces, Replay, Traces};
+pub use scribe::Scribe;
 pub use secrets::{Secrets, founding_key};
 pub use storage::HistoryUpTo;
 pub use stream::{Heard, Stream};

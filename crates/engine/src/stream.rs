@@ -2,7 +2,8 @@
 //! of the caller's; requests go together, and answers come in any order, as many at once as there are. Decides nothing but
 //! who gets in.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use leasehold_state_machine::EndedNotice;
@@ -15,7 +16,8 @@ use tokio::sync::oneshot;
 
 use crate::handle::{Asked, Entry, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
-use crate::voice::{Ear, Sleepers, Voice, voice};
+use crate::scribe::Scribe;
+use crate::voice::{Ear, Earful, Sleepers, Voice, voice};
 
 /// What a stream hears.
 #[derive(Debug)]
@@ -28,6 +30,15 @@ pub enum Heard<N = ()> {
         note: N,
         /// What came of it.
         outcome: Outcome,
+    },
+    /// A request was answered, and the answer is written already.
+    Written {
+        /// Which one.
+        number: u64,
+        /// What was noted of it when it was asked.
+        note: N,
+        /// Where its answer lies in what was written: see [`Stream::written`].
+        at: Range<usize>,
     },
     /// A request stands in line, and that is durable; its outcome comes later.
     Queued {
@@ -56,8 +67,20 @@ pub(crate) enum Said {
 /// What is said to an attempt.
 pub(crate) enum News {
     Outcome(Outcome),
+    /// Its answer is written, and so long.
+    Written(usize),
     /// It stands in line, at this position.
     Queued(u64),
+}
+
+impl Said {
+    /// Bytes that were written beside it.
+    fn written_bytes(&self) -> usize {
+        match self {
+            Said::To(_, _, News::Written(bytes)) => *bytes,
+            Said::To(..) | Said::Ended { .. } => 0,
+        }
+    }
 }
 
 /// One conversation. Whoever holds it may note something of each request, and is given it back with the outcome. Dropping it
@@ -66,8 +89,9 @@ pub struct Stream<N = ()> {
     shared: Arc<Shared>,
     say: Voice<Said>,
     ear: Ear<Said>,
-    /// What has been heard and not yet been asked for.
-    said: VecDeque<Said>,
+    /// What has been heard and not yet been asked for, and how much of what was written has been.
+    heard: Earful<Said>,
+    read: usize,
     /// What goes to the engine at the next sending.
     outgoing: Vec<Message>,
     /// Requests without an outcome.
@@ -107,7 +131,8 @@ impl Handle {
             shared: self.shared.clone(),
             say,
             ear,
-            said: VecDeque::new(),
+            heard: Earful::default(),
+            read: 0,
             outgoing: Vec::new(),
             in_flight: Numbers::default(),
             share: 1,
@@ -208,35 +233,44 @@ impl<N> Stream<N> {
     /// dropped.
     pub async fn hear(&mut self) {
         self.send();
-        if self.said.is_empty() {
-            self.ear.hear(&mut self.said, self.share).await;
+        if self.heard.said.is_empty() {
+            self.read = 0;
+            self.ear.hear(&mut self.heard, self.share, Said::written_bytes).await;
         }
     }
 
     /// The next of what there was to hear; none when that was all. There may have been nothing but the outcome of an older
     /// attempt, which is not heard of any more.
     pub fn heard(&mut self) -> Option<Heard<N>> {
-        while let Some(said) = self.said.pop_front() {
+        while let Some(said) = self.heard.said.pop_front() {
+            let at = self.read..self.read + said.written_bytes();
+            self.read = at.end;
             match said {
                 Said::To(attempt, number, news) => {
                     let newest = self.in_flight.get(number).map(|asked| asked.attachment);
                     if newest != Some(attempt) {
                         continue;
                     }
-                    match news {
-                        News::Outcome(outcome) => {
-                            let asked = self.in_flight.remove(number);
-                            assert!(asked.is_some(), "only what was asked is answered, and once");
-                            let Some(asked) = asked else { continue };
-                            return Some(Heard::Outcome { number, note: asked.note, outcome });
-                        }
-                        News::Queued(position) => return Some(Heard::Queued { number, position }),
+                    if let News::Queued(position) = news {
+                        return Some(Heard::Queued { number, position });
                     }
+                    let asked = self.in_flight.remove(number);
+                    assert!(asked.is_some(), "only what was asked is answered, and once");
+                    let InFlight { note, .. } = asked?;
+                    return match news {
+                        News::Outcome(outcome) => Some(Heard::Outcome { number, note, outcome }),
+                        _ => Some(Heard::Written { number, note, at }),
+                    };
                 }
                 Said::Ended { session, ended } => return Some(Heard::Ended { session, ended }),
             }
         }
         None
+    }
+
+    /// An answer that was written and has just been heard.
+    pub fn written(&self, at: Range<usize>) -> &[u8] {
+        &self.heard.written[at]
     }
 
     /// Whether there is more to be heard at once.
@@ -309,6 +343,40 @@ pub(crate) struct Numbered {
     answered: bool,
 }
 
+/// What whoever tells answers has at hand.
+pub(crate) struct Teller {
+    /// Who is woken when everything has been said.
+    pub sleepers: Sleepers,
+    scribe: Box<dyn Scribe>,
+    /// The answer that is being told; kept, so that it need not be allocated for each.
+    written: Vec<u8>,
+}
+
+impl Teller {
+    pub fn new(scribe: Box<dyn Scribe>) -> Teller {
+        Teller { sleepers: Sleepers::default(), scribe, written: Vec::new() }
+    }
+}
+
+impl Numbered {
+    /// Tells the answer, written if the scribe can; gives it back when nobody will hear it.
+    fn tell(&self, outcome: Outcome, teller: &mut Teller) -> Option<Outcome> {
+        let Teller { sleepers, scribe, written } = teller;
+        let to = |news| Said::To(self.attachment, self.number, news);
+        written.clear();
+        if let Ok(answer) = &outcome
+            && scribe.write(self.number, answer, written)
+        {
+            let said = self.say.say_written(to(News::Written(written.len())), written, sleepers);
+            return said.is_err().then_some(outcome);
+        }
+        match self.say.say(to(News::Outcome(outcome)), sleepers).err()? {
+            Said::To(_, _, News::Outcome(outcome)) => Some(outcome),
+            Said::To(..) | Said::Ended { .. } => None,
+        }
+    }
+}
+
 impl Drop for Numbered {
     fn drop(&mut self) {
         if !self.answered {
@@ -322,16 +390,12 @@ impl Drop for Numbered {
 
 impl Way {
     /// Sends the answer, which a conversation hears when it is woken; gives it back when nobody is there.
-    pub fn send(self, outcome: Outcome, sleepers: &mut Sleepers) -> Option<Outcome> {
+    pub fn send(self, outcome: Outcome, teller: &mut Teller) -> Option<Outcome> {
         match self {
             Way::Once(answer) => answer.send(outcome).err(),
             Way::Stream(mut request) => {
                 request.answered = true;
-                let answer = Said::To(request.attachment, request.number, News::Outcome(outcome));
-                match request.say.say(answer, sleepers).err()? {
-                    Said::To(_, _, News::Outcome(outcome)) => Some(outcome),
-                    Said::To(..) | Said::Ended { .. } => None,
-                }
+                request.tell(outcome, teller)
             }
         }
     }

@@ -15,10 +15,26 @@ pub(crate) struct Ear<T>(Arc<Mutex<State<T>>>);
 
 struct State<T> {
     said: VecDeque<T>,
+    /// What was written beside it.
+    written: Vec<u8>,
     /// Whoever waits for the next word.
     sleeper: Option<Waker>,
     /// Nobody will hear anything any more.
     deaf: bool,
+}
+
+/// What was heard at once.
+pub(crate) struct Earful<T> {
+    /// In order.
+    pub said: VecDeque<T>,
+    /// What was written beside it, one after the other.
+    pub written: Vec<u8>,
+}
+
+impl<T> Default for Earful<T> {
+    fn default() -> Self {
+        Earful { said: VecDeque::new(), written: Vec::new() }
+    }
 }
 
 /// Who is to be woken when everything has been said.
@@ -34,7 +50,7 @@ impl Sleepers {
 
 /// The two ends of a conversation.
 pub(crate) fn voice<T>() -> (Voice<T>, Ear<T>) {
-    let state = State { said: VecDeque::new(), sleeper: None, deaf: false };
+    let state = State { said: VecDeque::new(), written: Vec::new(), sleeper: None, deaf: false };
     let state = Arc::new(Mutex::new(state));
     (Voice(Arc::clone(&state)), Ear(state))
 }
@@ -42,11 +58,17 @@ pub(crate) fn voice<T>() -> (Voice<T>, Ear<T>) {
 impl<T> Voice<T> {
     /// Says something, and leaves to the caller to wake whoever listens. Gives it back when nobody will hear it.
     pub fn say(&self, what: T, sleepers: &mut Sleepers) -> Result<(), T> {
+        self.say_written(what, &[], sleepers)
+    }
+
+    /// The same, with something that was written.
+    pub fn say_written(&self, what: T, written: &[u8], sleepers: &mut Sleepers) -> Result<(), T> {
         let mut state = lock(&self.0);
         if state.deaf {
             return Err(what);
         }
         state.said.push_back(what);
+        state.written.extend_from_slice(written);
         sleepers.0.extend(state.sleeper.take());
         Ok(())
     }
@@ -69,20 +91,27 @@ impl<T> Clone for Voice<T> {
 }
 
 impl<T> Ear<T> {
-    /// Waits until something was said, and takes up to so much of it. Nothing is lost when the future is dropped. `into` must
-    /// be empty: where all is taken it is exchanged, so that nothing is copied while somebody may wait to say more.
-    pub async fn hear(&mut self, into: &mut VecDeque<T>, max: usize) {
-        assert!(into.is_empty(), "what was heard before has been dealt with");
+    /// Waits until something was said, and takes up to so much of it, with what was written beside each, which is as long as
+    /// `length` says. Nothing is lost when the future is dropped. What was heard before must have been dealt with: where all is
+    /// taken it is exchanged, so that nothing is copied while somebody may wait to say more.
+    pub async fn hear(&mut self, into: &mut Earful<T>, max: usize, length: impl Fn(&T) -> usize) {
+        assert!(into.said.is_empty(), "what was heard before has been dealt with");
         poll_fn(|cx| {
             let mut state = lock(&self.0);
             if state.said.is_empty() {
                 state.sleeper = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            if state.said.len() <= max {
-                std::mem::swap(&mut state.said, into);
+            into.written.clear();
+            let State { said, written, .. } = &mut *state;
+            if said.len() <= max {
+                std::mem::swap(said, &mut into.said);
+                std::mem::swap(written, &mut into.written);
             } else {
-                into.extend(state.said.drain(..max));
+                into.said.extend(said.drain(..max));
+                let taken = into.said.iter().map(&length).sum();
+                into.written.extend_from_slice(&written[..taken]);
+                written.drain(..taken);
             }
             Poll::Ready(())
         })
@@ -133,20 +162,22 @@ mod tests {
         let (woken, mut sleepers) = (Arc::new(Woken::default()), Sleepers::default());
         let waker = Waker::from(Arc::clone(&woken));
         let cx = &mut Context::from_waker(&waker);
-        let mut heard = VecDeque::new();
-        assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_pending());
+        let mut heard = Earful::default();
+        // Beside each word stand as many bytes as it says.
+        let length = |word: &usize| *word;
+        assert!(pin!(ear.hear(&mut heard, 2, length)).poll(cx).is_pending());
         for word in 1..=3 {
-            voice.say(word, &mut sleepers).unwrap();
+            voice.say_written(word, &vec![word as u8; word], &mut sleepers).unwrap();
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
         sleepers.wake();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
-        assert_eq!(heard, [1, 2]);
+        assert!(pin!(ear.hear(&mut heard, 2, length)).poll(cx).is_ready());
+        assert_eq!((&heard.said, heard.written.as_slice()), (&VecDeque::from([1, 2]), [1, 2, 2].as_slice()));
         assert!(ear.has_more());
-        heard.clear();
-        assert!(pin!(ear.hear(&mut heard, 2)).poll(cx).is_ready());
-        assert_eq!(heard, [3]);
+        heard.said.clear();
+        assert!(pin!(ear.hear(&mut heard, 2, length)).poll(cx).is_ready());
+        assert_eq!((&heard.said, heard.written.as_slice()), (&VecDeque::from([3]), [3, 3, 3].as_slice()));
         assert!(!ear.has_more());
         sleepers.wake();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "nobody waits");

@@ -30,6 +30,7 @@ use tracing::{error, info, warn};
 use crate::audit::AuditLog;
 use crate::auth::{Auth, TokensError};
 use crate::config::Settings;
+use crate::grpc::outcomes::Outcomes;
 use crate::http::accept::{ConnectionLimits, Draining, accept};
 use crate::http::door::{Door, Watch};
 use crate::http::gate::Gate;
@@ -382,6 +383,7 @@ fn driver(
         },
         room_reserve_bytes: settings.disk_reserve_bytes,
         files,
+        scribe: Box::new(Outcomes::default()),
         on_events,
         history: Some(Box::new(move |seq| feed.history_up_to(seq))),
         on_notice: Box::new(logs::notice),

@@ -9,6 +9,7 @@ use leasehold_engine::{
     ByHand, Clock as EngineClock, DriverOptions, Engine, EngineOptions, Metrics, Moment, Reading, Secrets,
 };
 use leasehold_journal::Journal;
+use leasehold_server::grpc::outcomes::Outcomes;
 use leasehold_server::grpc::watch::event;
 use leasehold_server::http::door::{Door, Watch};
 use leasehold_server::http::gate::Gate;
@@ -51,6 +52,7 @@ impl Life {
         let feed = Arc::new(Feed::new(memory.replay().take_history(), limits));
         let engine = recovered(clock, memory);
         let driver = DriverOptions {
+            scribe: Box::new(Outcomes::default()),
             on_events: {
                 let (feed, history) = (Arc::clone(&feed), Arc::clone(history));
                 Box::new(move |chapter| {

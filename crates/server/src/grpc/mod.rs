@@ -17,6 +17,7 @@ pub mod asked;
 pub mod endings;
 pub mod mark;
 pub mod operations;
+pub mod outcomes;
 pub mod told;
 
 pub mod dispatch;

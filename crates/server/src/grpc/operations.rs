@@ -297,6 +297,12 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
                     *self.counts.of(note.call) -= 1;
                     self.end(number, note, outcome);
                 }
+                Heard::Written { number: _, note, at } => {
+                    *self.counts.of(note.call) -= 1;
+                    let Noted { call, waits, since } = note;
+                    self.endings.add(Ending { call, waits, since, ended: Ended::Success });
+                    self.outcomes.add_written(self.engine.written(at));
+                }
                 Heard::Queued { number, position } => {
                     self.told(number, Told::Queued(v1::Queued { position }));
                 }
@@ -348,21 +354,23 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
 
     fn answered(&mut self, number: u64, answer: Answer) {
         let what = match answer {
-            Answer::Lease(view) => return self.outcomes.add_lease(number, &view),
-            Answer::Released { .. } => return self.outcomes.add_released(number),
             Answer::Cancelled(_) => Told::Cancelled(shapes::cancelled(answer)),
             Answer::Valid { .. } => Told::Verified(shapes::verified(answer)),
             Answer::Snapshot(snapshot) => Told::Snapshot(Box::new(shapes::snapshot_of(*snapshot))),
             Answer::Session(view) => Told::Session(Box::new(shapes::session_of(&view))),
             Answer::Closed => Told::Closed(shapes::closed(answer)),
-            Answer::Locks { .. }
+            // Such answers are written where they are decided.
+            Answer::Lease(_)
+            | Answer::Released { .. }
+            // These are to calls that streams do not carry.
+            | Answer::Locks { .. }
             | Answer::Broke { .. }
             | Answer::Sessions { .. }
             | Answer::Wrote(_)
             | Answer::Deleted
             | Answer::File(_)
             | Answer::Files { .. } => {
-                panic!("an answer to a call that streams do not carry: {answer:?}")
+                panic!("an answer that no stream is told so: {answer:?}")
             }
         };
         self.told(number, what);
