@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use leasehold_engine::limits::HISTORY_EVENTS_MAX;
 use leasehold_engine::{Chapter, History, Told};
 use leasehold_server::watch::{Concern, Ending, Feed, FeedLimits, NotWatching, Watching};
 use leasehold_state_machine::event::{Event, LeaseName};
@@ -133,4 +134,38 @@ fn places_are_counted_and_given_back() {
     drop(watching);
     assert_eq!(stage.0.watchers(), 0);
     assert_eq!(stage.0.cut_off_total(), 0, "an end is not a cut");
+}
+
+#[test]
+fn what_nobody_read_is_there_for_whoever_comes_as_far_as_it_is_kept() {
+    const CHAPTER: u64 = 10_000;
+    let kept = HISTORY_EVENTS_MAX as u64;
+    let stage = Stage::new(History::new());
+    stage.tell((1..=CHAPTER).map(|seq| expired(seq, "a")));
+    let follower = {
+        let feed = Arc::clone(&stage.0);
+        std::thread::spawn(move || feed.follow())
+    };
+    let newest = 3 * kept + 5;
+    for first in (CHAPTER + 1..=newest).step_by(CHAPTER as usize) {
+        let events = (first..=newest).take(CHAPTER as usize).map(|seq| expired(seq, "a"));
+        stage.0.intake().put(Chapter::of(events));
+    }
+    let Err(NotWatching::Gone { kept_after }) = stage.watch("a", Some(1)) else { panic!("it was long ago") };
+    assert_eq!(kept_after, newest - kept, "all that is promised, and no more than the history keeps");
+    let mut late = stage.watch("a", Some(newest - kept)).unwrap();
+    let expected: Vec<_> = (newest - kept + 1..=newest).collect();
+    assert!(hear_until(&mut late, newest) == expected, "without a gap and without a repeat");
+    assert_eq!(stage.watch("a", Some(newest + 1)).err(), Some(NotWatching::Ahead { newest }));
+    stage.0.intake().end();
+    follower.join().unwrap();
+}
+
+/// Everything up to this event.
+fn hear_until(watching: &mut Watching, last: u64) -> Vec<u64> {
+    let mut heard = Vec::new();
+    while heard.last() != Some(&last) {
+        heard.extend(hear(watching).0);
+    }
+    heard
 }
