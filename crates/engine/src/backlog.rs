@@ -29,7 +29,8 @@ pub struct Batch {
 impl Batch {
     /// Its events, to be told once they are durable.
     pub(crate) fn chapter(&self) -> Chapter {
-        Chapter::new(Arc::clone(&self.payload), self.last_seq, self.contents)
+        let chapter = if self.changes.is_empty() { Chapter::new } else { Chapter::with_files };
+        chapter(Arc::clone(&self.payload), self.last_seq, self.contents)
     }
 }
 

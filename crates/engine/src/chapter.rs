@@ -12,10 +12,23 @@ pub type Told = (Seq, u64, Event);
 /// The events of one batch, in order. Clones are cheap and share the bytes.
 #[derive(Clone, Debug)]
 pub struct Chapter {
-    payload: Arc<[u8]>,
+    text: Text,
     last_seq: Seq,
     contents: Contents,
 }
+
+#[derive(Clone, Debug)]
+enum Text {
+    /// As it was written.
+    Payload(Arc<[u8]>),
+    /// Read at once, because most of what was written are the bytes of files, which nobody is told.
+    Read(Arc<[Told]>),
+}
+
+/// What an event that was read takes, about.
+const READ_EVENT_BYTES: usize = 256;
+/// A batch with changes to files is read at once if it is longer than this: nobody keeps the bytes of files for its sake.
+const PAYLOAD_WITH_FILES_BYTES_MAX: usize = 64 << 10;
 
 /// What can be said of a chapter without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +53,17 @@ impl Contents {
 impl Chapter {
     /// A batch that this process has put together.
     pub(crate) fn new(payload: Arc<[u8]>, last_seq: Seq, contents: Contents) -> Chapter {
-        Chapter { payload, last_seq, contents }
+        Chapter { text: Text::Payload(payload), last_seq, contents }
+    }
+
+    /// The same, of a batch that changes files.
+    pub(crate) fn with_files(payload: Arc<[u8]>, last_seq: Seq, contents: Contents) -> Chapter {
+        let is_long = payload.len() > PAYLOAD_WITH_FILES_BYTES_MAX;
+        let chapter = Chapter::new(payload, last_seq, contents);
+        match is_long {
+            true => Chapter { text: Text::Read(chapter.read().into()), ..chapter },
+            false => chapter,
+        }
     }
 
     /// These events, of which there is at least one, as if they had just become durable together: for tests of who hears of it.
@@ -68,13 +91,20 @@ impl Chapter {
 
     /// How many bytes it keeps.
     pub fn bytes(&self) -> usize {
-        self.payload.len()
+        match &self.text {
+            Text::Payload(payload) => payload.len(),
+            Text::Read(told) => told.len() * READ_EVENT_BYTES,
+        }
     }
 
     /// Reads it. The bytes of files are left out: who is told of a write does not need them.
     pub fn read(&self) -> Vec<Told> {
+        let payload = match &self.text {
+            Text::Payload(payload) => payload,
+            Text::Read(told) => return told.to_vec(),
+        };
         let mut told = Vec::with_capacity(usize::try_from(self.contents.events).unwrap_or_default());
-        let read = read_batch(&self.payload, &mut |_, stamp, seq, event| {
+        let read = read_batch(payload, &mut |_, stamp, seq, event| {
             told.push((seq, stamp.wall_ms, event.without_bytes()));
         });
         assert!(read.is_ok(), "what was written here is read here: {read:?}");
@@ -146,5 +176,32 @@ mod tests {
         assert_eq!(chapter.contents(), Contents { events: 2, public: 1, remarkable: 1 });
         let expected = [(4, 40, written.without_bytes()), (5, 50, expired)];
         assert_eq!(format!("{:?}", chapter.read()), format!("{expected:?}"));
+    }
+    #[test]
+    fn long_bytes_of_files_are_not_kept_for_its_sake() {
+        let written = |bytes: usize| Event::FileWritten {
+            number: 1 << 52,
+            name: FileName::parse("a").unwrap(),
+            lease: LeaseName {
+                slot: 0,
+                token: 1,
+                resource: Resource::parse("path:/a").unwrap(),
+                owner: Owner::parse("w").unwrap(),
+                mode: Mode::Exclusive,
+            },
+            offset: 0,
+            bytes: FileBytes::new(vec![7; bytes]),
+            request: None,
+        };
+        for length in [5, 1 << 20] {
+            let mut contents = Contents::default();
+            contents.count(&written(length));
+            let mut writer = BatchWriter::new([0; 16]);
+            writer.turn(&Stamp { raw_us: 0, wall_ms: 9, wall_trusted: true }, 3, &[(3, written(length))]);
+            let chapter = Chapter::with_files(writer.take(), 3, contents);
+            assert!(chapter.bytes() < 1024, "{}", chapter.bytes());
+            let expected = [(3, 9, written(length).without_bytes())];
+            assert_eq!(format!("{:?}", chapter.read()), format!("{expected:?}"));
+        }
     }
 }

@@ -135,8 +135,9 @@ impl Feed {
     /// Forgets everything up to this event.
     fn forget(&self, seq: Seq) {
         let mut hall = self.lock();
-        if hall.history.through() > seq {
-            // Somebody has read on meanwhile.
+        let is_reading = !(hall.unread.is_empty() && hall.pending.is_empty());
+        if is_reading || hall.history.through() > seq {
+            // Somebody reads on: what is too old goes with the hole that is met then.
             return;
         }
         let emptied = hall.history.emptied(seq);
@@ -306,5 +307,27 @@ fn pass(history: &mut History, index: &Index, (seq, wall_ms, event): &Told) {
     let mut shown = None;
     for seat in index.concerned(moment.lock()) {
         seat.give(shown.get_or_insert_with(|| Arc::new(Shown::new(moment.clone()))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_state_machine::event::Event;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_forgotten_over_the_head_of_whoever_reads() {
+        let feed = Feed::new(History::new(), FeedLimits { watchers_max: 1, lag_max: 1 });
+        let chapter =
+            |seqs: std::ops::RangeInclusive<Seq>| Chapter::of(seqs.map(|seq| (seq, 0, Event::GrantsResumed)));
+        feed.intake().put(chapter(1..=10));
+        assert!(feed.pass_on(1), "there is more");
+        feed.forget(50);
+        feed.intake().put(chapter(51..=60));
+        feed.pass_all_on();
+        assert_eq!((feed.lock().history.after(), feed.through()), (50, 60));
+        feed.forget(70);
+        assert_eq!(feed.lock().history.through(), 70);
     }
 }
