@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::available_parallelism;
@@ -120,8 +119,8 @@ pub fn start(
     };
     // Where there is one processor, looking out would keep it from those who are to bring something. Where orders are chosen
     // there is no time.
-    let processors = available_parallelism().map_or(1, NonZero::get);
-    let may_look_out = !cfg!(feature = "shuttle") && processors > 1;
+    let may_look_out =
+        !cfg!(feature = "shuttle") && available_parallelism().is_ok_and(|cores| cores.get() > 1);
     let driver = Driver {
         common,
         storage: Some(Box::new(storage)),
@@ -129,7 +128,6 @@ pub fn start(
         pace: Pace::default(),
         placement: Placement::default(),
         may_look_out,
-        leaves_the_other: processors == 2,
         waited_us: u64::MAX,
     };
     thread::Builder::new().name("journal".into()).spawn(move || driver.run())?;
@@ -318,8 +316,6 @@ struct Driver {
     placement: Placement,
     /// Whether it may keep a processor busy for a moment.
     may_look_out: bool,
-    /// Whether there are two processors: while it is at the disk, whoever shares the other one may have this one.
-    leaves_the_other: bool,
     /// How long nothing came the last time that nothing was to be done.
     waited_us: u64,
 }
@@ -459,11 +455,7 @@ impl Driver {
         // Where orders are chosen there is no time, and whoever is needed is woken.
         let at_once = cfg!(feature = "shuttle") || self.pace.us() >= STAND_IN_AT_ONCE_US;
         self.common.shared.inbox.leave(at_once);
-        if self.leaves_the_other {
-            self.common.shared.vacancy.begins();
-        }
         let done = what(self.at_hand());
-        self.common.shared.vacancy.ends();
         self.common.shared.inbox.back();
         done
     }

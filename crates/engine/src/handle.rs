@@ -17,7 +17,6 @@ use crate::inbox::Inbox;
 use crate::limits::UNAVAILABLE_RETRY_MS;
 use crate::metrics::Metrics;
 use crate::op::Op;
-use crate::placement::Vacancy;
 use crate::storage::{Errand, Word};
 use crate::stream::{Listener, Way};
 
@@ -57,7 +56,6 @@ pub(crate) struct Shared {
     pub metrics: Arc<Metrics>,
     pub clock: Arc<dyn Clock>,
     pub short_of_room: AtomicBool,
-    pub vacancy: Vacancy,
     pub failure: watch::Sender<Option<Failure>>,
     /// To read from. The threads that write have it, and give it up when they end.
     pub files: Weak<dyn FileStore>,
@@ -115,7 +113,6 @@ impl Shared {
             metrics,
             clock,
             short_of_room: AtomicBool::new(false),
-            vacancy: Vacancy::default(),
             failure: watch::Sender::new(None),
             files: Arc::downgrade(files),
             open: AtomicBool::new(true),

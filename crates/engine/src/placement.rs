@@ -3,9 +3,6 @@
 //! that the second is woken on, and handing over changes threads without waking anybody elsewhere. Nobody is held there for
 //! longer than it takes: the thread at the engine may always be moved by the system, and the other follows it.
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-
 /// Every so many errands one is run without a bond, to see where the disk's word arrives.
 const TRY_EVERY: u32 = 64;
 /// So many of those in a row must have come back on the same processor before the first thread goes there.
@@ -45,37 +42,6 @@ impl Placement {
         }
         self.elsewhere = Some((there, before + 1));
         None
-    }
-}
-
-/// The processor that the thread at the engine has left for the disk.
-#[derive(Debug, Default)]
-pub(crate) struct Vacancy {
-    /// Its number and one more; 0: there is none.
-    processor: AtomicUsize,
-}
-
-impl Vacancy {
-    /// The thread that calls this goes to the disk.
-    pub fn begins(&self) {
-        self.processor.store(here().map_or(0, |here| here + 1), Relaxed);
-    }
-
-    /// It is back.
-    pub fn ends(&self) {
-        self.processor.store(0, Relaxed);
-    }
-
-    /// Goes there, if there is one and it is elsewhere. The system leaves two threads that wake each other on one processor though
-    /// the other has nothing to do, when both are mostly busy.
-    pub fn take(&self) {
-        if let Some(processor) = self.elsewhere(here()) {
-            processors::go_to(processor);
-        }
-    }
-
-    fn elsewhere(&self, here: Option<usize>) -> Option<usize> {
-        self.processor.load(Relaxed).checked_sub(1).filter(|processor| Some(*processor) != here)
     }
 }
 
@@ -178,25 +144,6 @@ mod tests {
         let mut placement = Placement::default();
         let unbound = (0..3 * TRY_EVERY).filter(|_| placement.next().is_none()).count();
         assert!(unbound == 3 || here().is_none());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_vacancy_is_taken_while_it_lasts() {
-        let all = rustix::thread::sched_getaffinity(None).unwrap();
-        let (vacancy, mut bond) = (Vacancy::default(), Bond::none());
-        assert_eq!(vacancy.elsewhere(Some(0)), None);
-        for processor in (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)) {
-            bond.change(Some(processor));
-            vacancy.begins();
-            bond.change(None);
-            assert_eq!(vacancy.elsewhere(Some(processor)), None, "it is there already");
-            assert_eq!(vacancy.elsewhere(Some(processor + 1)), Some(processor));
-            vacancy.take();
-            assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), all, "nobody is held there");
-            vacancy.ends();
-            assert_eq!(vacancy.elsewhere(Some(processor + 1)), None, "whose it is has come back");
-        }
     }
 
     #[cfg(target_os = "linux")]

@@ -236,7 +236,6 @@ impl<N> Stream<N> {
         if self.heard.said.is_empty() {
             self.read = 0;
             self.ear.hear(&mut self.heard, self.share, Said::written_bytes).await;
-            self.begin_with(self.heard.said.len());
         }
     }
 
@@ -269,14 +268,6 @@ impl<N> Stream<N> {
         None
     }
 
-    /// The calling thread is about to deal with so much at once. If that is much, and the engine's thread has left its processor for
-    /// the disk, it goes there: whoever shares this one goes on meanwhile.
-    pub fn begin_with(&self, count: usize) {
-        if count >= MUCH_AT_ONCE {
-            self.shared.vacancy.take();
-        }
-    }
-
     /// An answer that was written and has just been heard.
     pub fn written(&self, at: Range<usize>) -> &[u8] {
         &self.heard.written[at]
@@ -295,8 +286,6 @@ impl<N> Stream<N> {
 
 /// The most that is heard at once, however much is in flight.
 const HEARD_MAX: usize = 256;
-/// What takes long enough to change the processor for it.
-const MUCH_AT_ONCE: usize = 192;
 /// How often a client that changes nothing is said to be still there; far within the time it is remembered.
 const STILL_THERE_EVERY_US: u64 = 60_000_000;
 

@@ -181,7 +181,6 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     fn take(&mut self, group: &[u8]) -> Result<(), Denial> {
         let since = Instant::now();
         let group = AskedGroup::read(group).map_err(frame::unreadable)?;
-        self.engine.begin_with(group.operations.len());
         let mut operations = group.operations.into_iter();
         let client = match &self.client {
             Some(client) => client.clone(),
