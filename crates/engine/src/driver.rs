@@ -1,10 +1,9 @@
-//! Real threads around the engine. One turns it whenever something arrives or falls due, and appends what was decided to the
-//! journal itself: for many requests on their way there is no other thread to be woken. While it is away for the disk, a
-//! stand-in turns the engine, if that takes longer than usual; so renewals are answered and time goes on while a disk is slow.
-//! A batch of few requests is taken to the disk by the stand-in, while the other one stays at the engine. Holds no rule of its
-//! own; what it does with real clocks and disks, the simulator does with virtual ones.
+//! Real threads around the engine, and the first of the two. It turns the engine whenever something arrives or falls due, and
+//! appends what was decided to the journal itself: for many requests on their way there is no other thread to be woken. While it
+//! is away for the disk, the stand-in turns the engine, if that takes longer than usual; so renewals are answered and time goes on
+//! while a disk is slow. A batch of few requests is taken to the disk by the stand-in, while the first thread stays at the
+//! engine. Holds no rule of its own; what it does with real clocks and disks, the simulator does with virtual ones.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,22 +19,22 @@ use crate::admission::AdmissionLimits;
 use crate::backlog::Batch;
 use crate::clock::Clock;
 use crate::desk::{Desk, OnEvents, OnNotice};
+use crate::driven::{Common, Driven, FailOnPanic};
 use crate::engine::Engine;
-use crate::handle::{Failure, Handle, Message, Shared, Telling};
-use crate::inbox::{StandingIn, Wanted};
+use crate::handle::{Failure, Handle, Message, Shared};
 use crate::limits::{
-    ERRAND_COMMIT_US_MIN, ERRAND_EVENTS, ERRAND_MESSAGES_AT_ONCE, LINGER_US, LOOK_OUT_FOR_ANSWER_US,
-    LOOK_OUT_US, ROOM_LOOK_EVERY_MS, ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US, STAND_IN_LOOK_EVERY_MS,
+    ERRAND_COMMIT_US_MIN, ERRAND_EVENTS, ERRAND_MESSAGES_AT_ONCE, LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_US,
+    ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US,
 };
 use crate::notice::Notice;
 use crate::pace::Pace;
 use crate::picture::Picture;
-use crate::placement::{self, Bond, Placement};
+use crate::placement::Placement;
 use crate::scribe::{NoScribe, Scribe};
 use crate::secrets::Secrets;
-use crate::storage::{Appended, Back, Errand, HistoryUpTo, RoomNews, Storage, StorageParts, Word};
+use crate::stand_in::stand_in;
+use crate::storage::{Appended, Back, Errand, HistoryUpTo, RoomNews, Storage, StorageParts};
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Mutex, MutexGuard, panicking};
 
 /// How the engine is driven.
 pub struct DriverOptions {
@@ -103,19 +102,10 @@ pub fn start(
     let secrets = Secrets::from_system()?;
     let desk =
         Desk::new(engine, shared.clone(), secrets, options.scribe, options.on_events, options.on_notice);
-    let driven = Driven {
-        desk,
-        messages: VecDeque::new(),
-        back: None,
-        lingers_until_us: None,
-        chores_done: Vec::new(),
-        stop: None,
-        over: false,
-    };
-    let common = Arc::new(Common { shared: shared.clone(), driven: Mutex::new(driven) });
+    let common = Arc::new(Common::new(desk, shared.clone()));
     let stand_in = {
         let common = common.clone();
-        thread::Builder::new().name("stand-in".into()).spawn(move || common.stand_in())?
+        thread::Builder::new().name("stand-in".into()).spawn(move || stand_in(&common))?
     };
     // Where there is one processor, looking out would keep it from those who are to bring something. Where orders are chosen
     // there is no time.
@@ -134,177 +124,7 @@ pub fn start(
     Ok(Handle { shared })
 }
 
-/// What both threads turn.
-struct Common {
-    shared: Arc<Shared>,
-    driven: Mutex<Driven>,
-}
-
-/// The engine and what goes with it: touched by one thread at a time.
-struct Driven {
-    desk: Desk,
-    /// Taken from the inbox, and not looked at yet. Kept, so that it need not be allocated for each turn.
-    messages: VecDeque<Message>,
-    /// The stand-in is back from its errand.
-    back: Option<Back>,
-    /// Until when, in raw time, a batch that nobody waits for stays here.
-    lingers_until_us: Option<u64>,
-    /// For the journal, as soon as it is at hand.
-    chores_done: Vec<ChoreDone>,
-    /// Somebody wants it to stop: what was not decided is not decided any more.
-    stop: Option<oneshot::Sender<()>>,
-    /// Nobody may turn it any more.
-    over: bool,
-}
-
-impl Common {
-    /// None when the engine has ended, or must not be turned any more because somebody panicked over it.
-    fn driven(&self) -> Option<MutexGuard<'_, Driven>> {
-        self.driven.lock().ok().filter(|driven| !driven.over)
-    }
-
-    /// Turns the engine while the other thread is away for longer than usual, and goes to the disk when that one sends it.
-    fn stand_in(&self) {
-        let _on_panic = FailOnPanic(self);
-        let look_every = Duration::from_millis(STAND_IN_LOOK_EVERY_MS);
-        let (mut standing_in, mut bond) = (StandingIn::default(), Bond::none());
-        while let Some(wanted) = self.shared.inbox.stand_in(look_every, &mut standing_in) {
-            if let Wanted::For(errand) = wanted {
-                self.run(errand, &mut bond);
-                continue;
-            }
-            bond.change(None);
-            let Some(mut driven) = self.driven() else { return };
-            // One that has come back meanwhile does it itself.
-            if !self.shared.inbox.is_away() {
-                continue;
-            }
-            match driven.turn(&self.shared, usize::MAX) {
-                Ok(()) => drop(driven.desk.let_go()),
-                Err(failure) => return self.fail(driven, failure),
-            }
-        }
-    }
-
-    /// Takes a batch to the disk.
-    fn run(&self, errand: Errand, bond: &mut Bond) {
-        let Errand { mut storage, batch, at } = errand;
-        bond.change(at);
-        let last_seq = batch.last_seq;
-        let appended = storage.append(batch);
-        let at = if at.is_none() { placement::here() } else { None };
-        let back = Back { storage, last_seq, appended, at };
-        if let Err(Message::Storage(Word::Back(back))) =
-            self.shared.inbox.put(Message::Storage(Word::Back(Box::new(back))))
-        {
-            // The engine has ended meanwhile, and nobody hears of it.
-            back.storage.stop();
-        }
-    }
-
-    /// First the reason, then the answers, then the threads: a disk that hangs must not keep a failure secret.
-    fn fail(&self, mut driven: MutexGuard<'_, Driven>, failure: Failure) {
-        driven.desk.engine.storage_failed();
-        self.shared.fail(failure);
-        self.end(&mut driven);
-    }
-
-    /// Who is not answered by now is told that the server is stopping.
-    fn end(&self, driven: &mut Driven) {
-        driven.over = true;
-        drop(self.shared.inbox.close());
-        driven.desk.dismiss();
-    }
-}
-
-impl Driven {
-    /// Takes in what has arrived, up to so many, and turns the engine. Comes to an end early when a batch can leave.
-    fn turn(&mut self, shared: &Shared, most: usize) -> Result<(), Failure> {
-        let stopping = self.stop.is_some();
-        if self.messages.is_empty() {
-            shared.inbox.take(&mut self.messages);
-        }
-        for _ in 0..most {
-            let Some(message) = self.messages.pop_front() else { break };
-            match message {
-                Message::Storage(Word::Back(back)) => {
-                    self.came_back(*back)?;
-                    if self.desk.engine.has_batch() && self.desk.engine.is_awaited() {
-                        break;
-                    }
-                }
-                Message::Storage(Word::Applied(seqs)) => {
-                    seqs.into_iter().for_each(|seq| self.desk.engine.applied(seq));
-                }
-                Message::Storage(Word::ChoreDone(done)) => self.chores_done.push(done),
-                Message::Storage(Word::Failed(error)) => return Err(Failure::Storage(Arc::new(error))),
-                Message::Storage(Word::Panicked) => return Err(Failure::Panicked),
-                // Dropped, it is told that the server is stopping.
-                _ if stopping => {}
-                Message::Stop(ended) => self.stop = Some(ended),
-                Message::Ask(asked) => self.desk.enter(*asked),
-                Message::Listen(session, listener) => self.desk.listeners.add(session, listener),
-                Message::Ignore(session, listener) => self.desk.listeners.remove(session, &listener),
-                Message::Tell(telling) => {
-                    let Telling { attachment, arrived_raw_us, command } = *telling;
-                    self.desk.arrive(attachment, arrived_raw_us, command);
-                }
-            }
-        }
-        if !stopping {
-            self.desk.turn();
-        }
-        Ok(())
-    }
-
-    /// What the stand-in has brought to the disk is told before anything else is decided.
-    fn came_back(&mut self, back: Back) -> Result<(), Failure> {
-        assert!(self.back.is_none(), "one errand is run at a time");
-        let Back { last_seq, appended, .. } = self.back.insert(back);
-        match appended {
-            Ok(Appended { commit_us, .. }) => {
-                self.desk.engine.durable(*last_seq, *commit_us);
-                self.desk.let_go();
-                Ok(())
-            }
-            // Once is enough: the storage knows that it has stopped.
-            Err(error) => Err(Failure::Storage(Arc::new(std::mem::replace(error, StorageError::Stopped)))),
-        }
-    }
-
-    /// The next batch for the journal, unless nobody waits for it and others may yet join it.
-    fn batch(&mut self, shared: &Shared) -> Option<Batch> {
-        let may_linger = !cfg!(feature = "shuttle") && self.stop.is_none();
-        if may_linger && self.desk.engine.has_batch() && !self.desk.engine.is_awaited() {
-            let now_us = shared.clock.raw_us();
-            if now_us < *self.lingers_until_us.get_or_insert(now_us + LINGER_US) {
-                return None;
-            }
-        }
-        self.lingers_until_us = None;
-        self.desk.engine.take_batch()
-    }
-
-    /// How long to wait for something to arrive.
-    fn patience(&self, shared: &Shared) -> Duration {
-        let look = Duration::from_millis(ROOM_LOOK_EVERY_MS);
-        if !self.messages.is_empty() {
-            return Duration::ZERO;
-        }
-        if self.stop.is_some() {
-            return look;
-        }
-        if self.desk.has_arrivals() {
-            return Duration::ZERO;
-        }
-        let wake_us = [self.desk.engine.wake_raw_us(), self.lingers_until_us].into_iter().flatten().min();
-        wake_us.map_or(look, |wake_us| {
-            look.min(Duration::from_micros(wake_us.saturating_sub(shared.clock.raw_us())))
-        })
-    }
-}
-
-/// The thread that turns the engine and appends to the journal.
+/// The first thread: turns the engine and appends to the journal.
 struct Driver {
     common: Arc<Common>,
     /// None while the stand-in is on an errand with it.
@@ -529,21 +349,6 @@ impl Driver {
         if let Some(RoomNews { short, bytes }) = news {
             self.common.shared.short_of_room.store(short, Relaxed);
             (driven.desk.on_notice)(&Notice::Room { short, bytes });
-        }
-    }
-}
-
-struct FailOnPanic<'a>(&'a Common);
-
-impl Drop for FailOnPanic<'_> {
-    fn drop(&mut self) {
-        if panicking() {
-            self.0.shared.fail(Failure::Panicked);
-            drop(self.0.shared.inbox.close());
-            // Who waits is told, unless it is the engine itself that is broken: then they are when it is dropped.
-            if let Some(mut driven) = self.0.driven() {
-                self.0.end(&mut driven);
-            }
         }
     }
 }

@@ -55,6 +55,10 @@ mod desk;
 mod storage;
 
 mod by_hand;
+
+mod driven;
+mod stand_in;
+
 mod driver;
 
 pub use admission::{Admission, AdmissionLimits, LaneLimits, Permit};
