@@ -92,8 +92,9 @@ async fn meanwhile(
     snapshots.until_none().await;
     let rounds = steady.end().await?;
 
+    // The filling may have ended beside one of its own, which is over by `before`.
     let stretches = snapshots.stretches();
-    let &[with_others, .., by_itself] = &stretches[..] else {
+    let [with_others, .., by_itself] = stretches[before..] else {
         return Err("no two snapshots were seen".into());
     };
     for (way, stretch) in
