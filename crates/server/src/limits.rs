@@ -147,6 +147,9 @@ pub const FEED_UNREAD_BYTES: usize = 16 << 20;
 /// Events on their way to the feed at most while somebody watches: what a busy server does in seconds. Beyond it the feed
 /// begins anew, and everybody who watches is cut off, because the engine waits for nobody.
 pub const FEED_EVENTS_MAX: u64 = 1 << 17;
+/// Bytes of events on their way to the feed at most, whether somebody watches or not: four times as many as wake it, for when it
+/// gets no processor. Beyond it the feed begins anew too.
+pub const FEED_BYTES_MAX: usize = 4 * FEED_UNREAD_BYTES;
 /// The detail of a refused call travels as a header, and the strictest of common clients take 8 KiB of headers.
 pub const STATUS_DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// A group of operations on a stream: as many as may be in flight, at 1 KiB each.

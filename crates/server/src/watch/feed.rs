@@ -272,10 +272,12 @@ impl Feed {
     /// Passes on so many events at most; whether it stopped for that.
     fn pass_on(&self, events_max: usize) -> bool {
         let mut hall = self.lock();
-        // Taken under the lock, so that two who do this keep the order.
-        hall.unread.append(&mut self.intake.take());
         let Hall { unread, pending, history, index, .. } = &mut *hall;
         for _ in 0..events_max {
+            if unread.is_empty() && pending.is_empty() {
+                // Not before: what is taken is not bounded here any more. And under the lock, so that two who do this keep the order.
+                *unread = self.intake.take();
+            }
             if pending.is_empty()
                 && let Some(chapter) = unread.pop_front()
             {
@@ -286,7 +288,7 @@ impl Feed {
             // Only now: whoever has taken everything from its seat may say that it has heard all up to here.
             self.through.store(history.through(), Ordering::Release);
         }
-        !(pending.is_empty() && unread.is_empty())
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Hall> {
@@ -315,6 +317,25 @@ mod tests {
     use leasehold_state_machine::event::Event;
 
     use super::*;
+    use crate::limits::FEED_EVENTS_MAX;
+
+    #[test]
+    fn what_waits_for_a_slow_feed_is_bounded() {
+        let feed = Arc::new(Feed::new(History::new(), FeedLimits { watchers_max: 1, lag_max: 1 }));
+        let _watching = feed.watch(Concern::prefix("").unwrap(), None).unwrap();
+        let (mut last, mut laid_down) = (0, 0);
+        for _ in 0..64 {
+            let events = FEED_EVENTS_MAX / 8;
+            feed.intake().put(Chapter::of((last + 1..=last + events).map(|seq| (seq, 0, Event::GrantsResumed))));
+            (last, laid_down) = (last + events, laid_down + events);
+            assert!(feed.pass_on(FEED_SLICE), "it does not keep up");
+        }
+        let hall = feed.lock();
+        let taken: u64 = hall.unread.iter().map(|chapter| chapter.contents().events).sum();
+        let lies: u64 = feed.intake.take().iter().map(|chapter| chapter.contents().events).sum();
+        let waits = taken + lies + hall.pending.len() as u64;
+        assert!(waits <= 2 * FEED_EVENTS_MAX && laid_down > 3 * FEED_EVENTS_MAX, "{waits} of {laid_down}");
+    }
 
     #[test]
     fn nothing_is_forgotten_over_the_head_of_whoever_reads() {

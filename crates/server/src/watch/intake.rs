@@ -1,6 +1,6 @@
-//! Where whoever turns the engine lays down what became durable, for the feed. Never makes it wait and never grows without bound.
-//! While somebody watches, what does not fit is left out whole, and the hole in the numbers tells the feed so. While nobody
-//! does, chapters lie here unread until somebody wants the history, and those that are too old for it go unread.
+//! Where whoever turns the engine lays down what became durable, for the feed. Never makes it wait and never grows without bound:
+//! what does not fit is left out whole, and the hole in the numbers tells the feed so. While nobody watches, chapters lie here
+//! unread until somebody wants the history, and those that are too old for it go unread.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use leasehold_engine::Chapter;
 use leasehold_engine::limits::HISTORY_EVENTS_MAX;
 use leasehold_state_machine::event::Seq;
 
-use crate::limits::{FEED_EVENTS_MAX, FEED_UNREAD_BYTES};
+use crate::limits::{FEED_BYTES_MAX, FEED_EVENTS_MAX, FEED_UNREAD_BYTES};
 
 /// What happened, on its way to the feed.
 #[derive(Debug, Default)]
@@ -44,10 +44,10 @@ struct Waiting {
 }
 
 impl Intake {
-    /// Lays down what has happened. Leaves it out if somebody watches and too much lies here already.
+    /// Lays down what has happened. Leaves it out if too much lies here already.
     pub fn put(&self, chapter: Chapter) {
         let mut waiting = self.lock();
-        if waiting.watched && waiting.events > FEED_EVENTS_MAX {
+        if waiting.is_full() {
             return;
         }
         waiting.add(chapter);
@@ -97,6 +97,10 @@ impl Intake {
 }
 
 impl Waiting {
+    fn is_full(&self) -> bool {
+        self.bytes > FEED_BYTES_MAX || (self.watched && self.events > FEED_EVENTS_MAX)
+    }
+
     fn add(&mut self, chapter: Chapter) {
         let contents = chapter.contents();
         self.events += contents.events;
@@ -181,6 +185,21 @@ mod tests {
         intake.put(chapter(1, FEED_EVENTS_MAX as usize + 1));
         intake.put(chapter(FEED_EVENTS_MAX + 2, 1));
         assert_eq!(last_seqs(intake.take()), [FEED_EVENTS_MAX + 1]);
+    }
+
+    #[test]
+    fn bytes_are_bounded_also_while_nobody_watches() {
+        let intake = Intake::default();
+        // Many that nobody may hear of: none of them is too old for the history.
+        let own = |seq| Chapter::of((seq * 1000..).take(1000).map(|seq| (seq, 0, Event::GrantsResumed)));
+        let one = own(0).bytes();
+        for seq in 0..=2 * (FEED_BYTES_MAX / one) as Seq {
+            intake.put(own(seq));
+        }
+        let bytes: usize = intake.take().iter().map(Chapter::bytes).sum();
+        assert!((FEED_BYTES_MAX..=FEED_BYTES_MAX + one).contains(&bytes), "{bytes}");
+        intake.put(own(0));
+        assert_eq!(intake.take().len(), 1, "there is room again");
     }
 
     #[test]
