@@ -37,6 +37,9 @@ pub const WAIT_MS_MAX: u64 = 3600 * 1000;
 pub const GRACE_US: u64 = 5_000_000;
 /// How many leases are ended, waiters looked at or answers forgotten in one turn, so that others get their turn.
 pub const SLICE: usize = 4096;
+/// The same of what nobody has asked for: how many things that are due are done between two looks at what was asked. A lone
+/// caller's request waits for some three of these while a million leases end.
+pub const SLICE_UNASKED: usize = 1024;
 /// Holders and waiters named in one snapshot of a lock: enough for a person, and bounded work for the engine.
 pub const SNAPSHOT_ENTRIES_MAX: usize = 10_000;
 /// Holders and waiters named in one refusal or one row of a list.

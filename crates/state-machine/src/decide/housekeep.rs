@@ -10,7 +10,7 @@ use crate::answer::Refusal;
 use crate::command::Request;
 use crate::event::{Departure, Event};
 use crate::ids::{RequestName, Secret};
-use crate::limits::{CLIENT_NUMBERS_MAX, CLIENTS_MAX, REMEMBER_US, REMEMBER_US_MIN, SLICE, TOMBSTONES_MAX};
+use crate::limits::{CLIENT_NUMBERS_MAX, CLIENTS_MAX, REMEMBER_US, REMEMBER_US_MIN, SLICE, SLICE_UNASKED, TOMBSTONES_MAX};
 use crate::machine::{Machine, Output};
 use crate::timers::Due;
 
@@ -22,7 +22,7 @@ const FORGET_EVERY_US: u64 = 1_000_000;
 impl Machine {
     /// Does a slice of what is due. True when there is more to do at once.
     pub fn housekeep(&mut self, out: &mut Output) -> bool {
-        self.slice = SLICE;
+        self.slice = SLICE_UNASKED;
         self.end_due(out);
         self.clear_away(out);
         self.look_again(out);
