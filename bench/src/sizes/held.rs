@@ -18,6 +18,8 @@ use crate::served::{Served, folder_bytes, program};
 const WRITERS: usize = 64;
 /// Bytes that each of their acquires brings along, so that it falls due soon.
 const NOTE_BYTES: usize = 1_000;
+/// How long nothing is asked until memory that was only used on the way has been given back.
+const SETTLE: Duration = Duration::from_secs(15);
 /// How long the steady caller is alone, to compare with.
 const ALONE: Duration = Duration::from_secs(3);
 
@@ -46,6 +48,11 @@ async fn one(locks: usize, quick: bool, book: &mut Book) -> Result<(), String> {
     snapshots.until_none().await;
     let each = |bytes: u64| bytes.saturating_sub(empty_bytes) as f64 / locks as f64;
     let memory_each = each(served.process.resident_bytes());
+    let mut values = Values::from([("fill_s", fill_s), ("memory_each_bytes", memory_each)]);
+    if !quick {
+        tokio::time::sleep(SETTLE).await;
+        values.insert("memory_each_settled_bytes", each(served.process.resident_bytes()));
+    }
 
     meanwhile(&served, &client, locks, &snapshots, book).await?;
     let memory_each_most = each(served.process.resident_bytes_max());
@@ -57,14 +64,12 @@ async fn one(locks: usize, quick: bool, book: &mut Book) -> Result<(), String> {
     if held as usize != locks {
         return Err(format!("{held} are held after a kill -9"));
     }
-    let values = Values::from([
-        ("fill_s", fill_s),
-        ("memory_each_bytes", memory_each),
+    values.extend(Values::from([
         ("memory_each_most_bytes", memory_each_most),
         ("memory_each_recovered_bytes", each(served.process.resident_bytes())),
         ("disk_bytes", disk_bytes),
         ("recover_s", served.ready_after.as_secs_f64()),
-    ]);
+    ]));
     record(book, "held", "stream", locks, values);
     Ok(())
 }
