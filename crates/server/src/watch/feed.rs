@@ -326,7 +326,8 @@ mod tests {
         let (mut last, mut laid_down) = (0, 0);
         for _ in 0..64 {
             let events = FEED_EVENTS_MAX / 8;
-            feed.intake().put(Chapter::of((last + 1..=last + events).map(|seq| (seq, 0, Event::GrantsResumed))));
+            feed.intake()
+                .put(Chapter::of((last + 1..=last + events).map(|seq| (seq, 0, Event::GrantsResumed))));
             (last, laid_down) = (last + events, laid_down + events);
             assert!(feed.pass_on(FEED_SLICE), "it does not keep up");
         }

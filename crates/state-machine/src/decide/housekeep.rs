@@ -10,7 +10,9 @@ use crate::answer::Refusal;
 use crate::command::Request;
 use crate::event::{Departure, Event};
 use crate::ids::{RequestName, Secret};
-use crate::limits::{CLIENT_NUMBERS_MAX, CLIENTS_MAX, REMEMBER_US, REMEMBER_US_MIN, SLICE, SLICE_UNASKED, TOMBSTONES_MAX};
+use crate::limits::{
+    CLIENT_NUMBERS_MAX, CLIENTS_MAX, REMEMBER_US, REMEMBER_US_MIN, SLICE, SLICE_UNASKED, TOMBSTONES_MAX,
+};
 use crate::machine::{Machine, Output};
 use crate::timers::Due;
 
