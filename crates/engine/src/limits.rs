@@ -77,8 +77,9 @@ pub const STAND_IN_AT_ONCE_US: u64 = 500;
 pub const STAND_IN_LOOK_EVERY_MS: u64 = 20;
 
 /// A batch of so many events is taken to the disk by the stand-in while the other thread stays at the engine: more than one client
-/// alone asks for at a time, who has nothing else to be decided meanwhile, and no more than half of 64 clients do, and some more.
-pub const ERRAND_EVENTS: std::ops::RangeInclusive<u64> = 2..=48;
+/// alone asks for at a time, or a lock leaves behind that goes from one to the next, where there is nothing else to be decided
+/// meanwhile; and no more than half of 64 clients ask for, and some more.
+pub const ERRAND_EVENTS: std::ops::RangeInclusive<u64> = 5..=48;
 /// A commit that takes less is not worth sending somebody: that takes some microseconds itself.
 pub const ERRAND_COMMIT_US_MIN: u64 = 20;
 /// Messages that are taken in at a time while the stand-in is at the disk: it needs the processor for a moment between writing
