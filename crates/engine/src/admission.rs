@@ -62,10 +62,11 @@ struct Lane {
     bytes: AtomicUsize,
 }
 
-/// The right to be inside; given back when it is dropped.
+/// The right to be inside, of one request or of several that leave together; given back when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
     lane: Arc<Lane>,
+    requests: usize,
     bytes: usize,
 }
 
@@ -90,7 +91,7 @@ impl Admission {
             Purpose::Write => &self.write,
             Purpose::Read => &self.read,
         };
-        let permit = Permit { lane: lane.clone(), bytes: weight_bytes(command) };
+        let permit = Permit { lane: lane.clone(), requests: 1, bytes: weight_bytes(command) };
         let requests = lane.requests.fetch_add(1, Relaxed) + 1;
         let bytes = lane.bytes.fetch_add(permit.bytes, Relaxed) + permit.bytes;
         if requests > lane.limits.requests_max || bytes > lane.limits.bytes_max {
@@ -101,10 +102,24 @@ impl Admission {
     }
 }
 
+impl Permit {
+    /// Takes in another one for the same lane: both are given back at once. One for another lane is given back to the caller.
+    pub fn join(&mut self, mut other: Permit) -> Option<Permit> {
+        if !Arc::ptr_eq(&self.lane, &other.lane) {
+            return Some(other);
+        }
+        self.requests += std::mem::take(&mut other.requests);
+        self.bytes += std::mem::take(&mut other.bytes);
+        None
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.lane.requests.fetch_sub(1, Relaxed);
-        self.lane.bytes.fetch_sub(self.bytes, Relaxed);
+        if self.requests > 0 {
+            self.lane.requests.fetch_sub(self.requests, Relaxed);
+            self.lane.bytes.fetch_sub(self.bytes, Relaxed);
+        }
     }
 }
 

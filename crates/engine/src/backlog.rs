@@ -22,6 +22,8 @@ pub struct Batch {
     pub last_seq: Seq,
     /// What is in it.
     pub contents: Contents,
+    /// Answers that were packed and leave once it is durable.
+    pub packed: usize,
     /// What they do to files once they are durable, in order; to be made known with [`crate::Engine::applied`].
     pub changes: Vec<(Seq, FileChange)>,
 }
@@ -111,6 +113,11 @@ impl Backlog {
         self.sealed_bytes + self.writer.len() >= self.batch_bytes_preferred
     }
 
+    /// Whether everything that waits goes with the next batch, as far as it is known.
+    pub fn is_one_batch(&self) -> bool {
+        self.sealed.is_empty()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.sealed.is_empty() && self.writer.is_empty()
@@ -131,7 +138,7 @@ impl Backlog {
         assert!(payload.len() <= self.batch_bytes_max, "a batch is never larger than the journal takes");
         let Written { last_seq, contents, changes } = std::mem::take(&mut self.written);
         self.sealed_bytes += payload.len();
-        self.sealed.push_back(Batch { payload, last_seq, contents, changes });
+        self.sealed.push_back(Batch { payload, last_seq, contents, packed: 0, changes });
     }
 }
 

@@ -65,7 +65,7 @@ impl ByHand {
             }
             self.desk.turn();
             loop {
-                let batch = self.desk.engine.take_batch();
+                let batch = self.desk.take_batch();
                 anything |= self.desk.let_go();
                 let Some(batch) = batch else { break };
                 if let Err(error) = self.make_durable(batch) {
@@ -83,7 +83,7 @@ impl ByHand {
 
     fn make_durable(&mut self, batch: Batch) -> Result<(), StorageError> {
         self.journal.append(&batch.payload)?;
-        self.desk.engine.durable(batch.last_seq, 0);
+        self.desk.durable(batch.last_seq, 0);
         for (seq, change) in batch.changes {
             change.apply(&*self.files)?;
             self.desk.engine.applied(seq);

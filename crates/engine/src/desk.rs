@@ -3,18 +3,23 @@
 
 use std::sync::Arc;
 
+use leasehold_planted::{Bug, planted};
 use leasehold_state_machine::answer::Reply;
 use leasehold_state_machine::command::{Attachment, Command, Request};
+use leasehold_state_machine::event::Seq;
 use leasehold_state_machine::numbers::Numbers;
 
 use crate::admission::Permit;
+use crate::backlog::Batch;
 use crate::chapter::Chapter;
 use crate::engine::{Engine, Released};
 use crate::handle::{Asked, Shared, undelivered};
 use crate::notice::Notice;
+use crate::parcels::{Answered, Parcels};
 use crate::scribe::Scribe;
 use crate::secrets::Secrets;
-use crate::stream::{Listeners, Teller, Way};
+use crate::stream::{Listeners, Way};
+use crate::voice::Sleepers;
 use crate::withheld::Unasked;
 
 /// Hears of events, and may keep them.
@@ -34,7 +39,19 @@ pub(crate) struct Desk {
     arrivals: Vec<Request>,
     /// What leaves; kept, so that its lists need not be allocated each time.
     released: Released,
-    teller: Teller,
+    /// Answers that were packed as soon as they were decided, and leave with the next batch...
+    gathered: Parcels,
+    /// ...or with the one that was handed out...
+    handed_out: Parcels,
+    /// ...which is durable.
+    leaving: Parcels,
+    /// Answers that could not be packed before they leave.
+    late: Parcels,
+    /// Those that are being packed; kept, so that it need not be allocated each time.
+    replies: Vec<Reply>,
+    /// Who is woken when everything has been said.
+    sleepers: Sleepers,
+    scribe: Box<dyn Scribe>,
     on_events: OnEvents,
 }
 
@@ -64,7 +81,13 @@ impl Desk {
             calls: Numbers::default(),
             arrivals: Vec::new(),
             released: Released::default(),
-            teller: Teller::new(scribe),
+            gathered: Parcels::default(),
+            handed_out: Parcels::default(),
+            leaving: Parcels::default(),
+            late: Parcels::default(),
+            replies: Vec::new(),
+            sleepers: Sleepers::default(),
+            scribe,
             on_events,
         }
     }
@@ -88,27 +111,66 @@ impl Desk {
         !self.arrivals.is_empty()
     }
 
-    /// One turn with everything that was taken in.
+    /// One turn with everything that was taken in. Answers are packed while all that they speak of is at hand, and nobody waits for
+    /// that when the disk is done.
     pub fn turn(&mut self) {
         self.engine.turn(self.shared.clock.read(), &mut self.arrivals);
+        self.note_queued();
+        let mut replies = std::mem::take(&mut self.replies);
+        // Who stands in line hears of that first, and who has gone nothing.
+        let calls = &self.calls;
+        let is_wanted = |reply: &Reply| calls.get(reply.to.0).is_some_and(|call| call.permit.is_some());
+        self.engine.take_to_pack(is_wanted, &mut replies);
+        for reply in replies.drain(..) {
+            if let Some(answered) = answered(&mut self.calls, reply) {
+                self.gathered.pack(answered, &mut *self.scribe);
+            }
+        }
+        self.replies = replies;
+    }
+
+    fn note_queued(&mut self) {
+        for attachment in self.engine.take_queued() {
+            if let Some(call) = self.calls.get_mut(attachment.0) {
+                call.permit = None;
+            }
+        }
+    }
+
+    /// The next batch for the journal.
+    pub fn take_batch(&mut self) -> Option<Batch> {
+        let batch = self.engine.take_batch()?;
+        if batch.packed > 0 {
+            assert_eq!(batch.packed, self.gathered.count(), "all or none");
+            self.gathered.go_over_to(&mut self.handed_out);
+        }
+        if planted(Bug::ReplyBeforeSync) {
+            self.handed_out.go_over_to(&mut self.leaving);
+        }
+        Some(batch)
+    }
+
+    /// The batch that ends with this event is durable; making it so took `commit_us`.
+    pub fn durable(&mut self, last_seq: Seq, commit_us: u64) {
+        self.engine.durable(last_seq, commit_us);
+        self.handed_out.go_over_to(&mut self.leaving);
     }
 
     /// Answers nobody any more: whoever waits is told that the server is stopping.
     pub fn dismiss(&mut self) {
         self.calls = Numbers::default();
+        self.gathered = Parcels::default();
+        self.handed_out = Parcels::default();
+        self.leaving = Parcels::default();
     }
 
     /// Gives everybody what may leave. Says whether anything did.
     pub fn let_go(&mut self) -> bool {
         let mut released = std::mem::take(&mut self.released);
         self.engine.release(&mut released);
-        let Released { queued, gone, unasked, replies, chapters } = &mut released;
-        let anything = !(unasked.is_empty() && replies.is_empty() && chapters.is_empty());
-        for attachment in queued.drain(..) {
-            if let Some(call) = self.calls.get_mut(attachment.0) {
-                call.permit = None;
-            }
-        }
+        let Released { gone, unasked, packed, replies, chapters } = &mut released;
+        let packed = std::mem::take(packed);
+        let anything = !(unasked.is_empty() && packed == 0 && replies.is_empty() && chapters.is_empty());
         for attachment in gone.drain(..) {
             self.calls.remove(attachment.0);
         }
@@ -116,10 +178,10 @@ impl Desk {
             match news {
                 Unasked::Queued(notice) => {
                     if let Some(call) = self.calls.get(notice.to.0) {
-                        call.way.say_queued(notice.position, &mut self.teller.sleepers);
+                        call.way.say_queued(notice.position, &mut self.sleepers);
                     }
                 }
-                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.teller.sleepers),
+                Unasked::Ended(notice) => self.listeners.say_ended(&notice, &mut self.sleepers),
             }
         }
         // Events before replies: who was answered and then begins to watch hears what comes after the answer, and who
@@ -127,30 +189,39 @@ impl Desk {
         for chapter in chapters.drain(..) {
             (self.on_events)(chapter);
         }
-        if !replies.is_empty() {
-            self.shared.bustle.told(self.shared.clock.raw_us(), replies.len());
+        let told = packed + replies.len();
+        if told > 0 {
+            self.shared.bustle.told(self.shared.clock.raw_us(), told);
+        }
+        let mut unheard = Vec::new();
+        if packed > 0 {
+            assert_eq!(packed, self.leaving.count(), "all of them");
+            unheard.append(&mut self.leaving.hand_over(&mut self.sleepers));
+            self.sleepers.wake();
         }
         for reply in replies.drain(..) {
-            self.answer(reply);
+            if let Some(answered) = answered(&mut self.calls, reply) {
+                self.late.pack(answered, &mut *self.scribe);
+            }
         }
-        self.teller.sleepers.wake();
+        unheard.append(&mut self.late.hand_over(&mut self.sleepers));
+        self.sleepers.wake();
         self.released = released;
+        for (to, lease) in unheard {
+            let arrived_raw_us = self.shared.clock.raw_us();
+            self.arrive(to, arrived_raw_us, Command::Abandon { lease });
+        }
         for notice in self.engine.take_notices() {
             (self.on_notice)(&notice);
         }
         anything
     }
+}
 
-    fn answer(&mut self, reply: Reply) {
-        let Some(Call { way, permit, is_acquire }) = self.calls.remove(reply.to.0) else { return };
-        // Whoever hears the answer may ask again at once.
-        drop(permit);
-        if let Some(outcome) = way.send(reply.outcome, &mut self.teller)
-            && is_acquire
-            && let Some(lease) = undelivered(&outcome)
-        {
-            let arrived_raw_us = self.shared.clock.raw_us();
-            self.arrive(reply.to, arrived_raw_us, Command::Abandon { lease });
-        }
-    }
+/// A reply with the way to whoever waits for it; none when nobody does.
+fn answered(calls: &mut Numbers<Call>, reply: Reply) -> Option<Answered> {
+    let Reply { to, outcome, .. } = reply;
+    let Call { way, permit, is_acquire } = calls.remove(to.0)?;
+    let grant = if is_acquire { undelivered(&outcome) } else { None };
+    Some(Answered { to, way, permit, outcome, grant })
 }

@@ -74,21 +74,22 @@ impl Common {
 }
 
 impl Driven {
-    /// Takes in what has arrived, up to so many, and turns the engine. Comes to an end early when a batch can leave.
+    /// Tells what the stand-in has brought to the disk, takes in what has arrived, up to so many while it is away, and turns the
+    /// engine.
     pub fn turn(&mut self, shared: &Shared, most: usize) -> Result<(), Failure> {
         let stopping = self.stop.is_some();
+        let mut most = most;
+        if let Some(back) = shared.inbox.take_returned() {
+            self.came_back(*back)?;
+            // The disk waits, and whoever has arrived goes with the next batch.
+            most = usize::MAX;
+        }
         if self.messages.is_empty() {
             shared.inbox.take(&mut self.messages);
         }
         for _ in 0..most {
             let Some(message) = self.messages.pop_front() else { break };
             match message {
-                Message::Storage(Word::Back(back)) => {
-                    self.came_back(*back)?;
-                    if self.desk.engine.has_batch() && self.desk.engine.is_awaited() {
-                        break;
-                    }
-                }
                 Message::Storage(Word::Applied(seqs)) => {
                     seqs.into_iter().for_each(|seq| self.desk.engine.applied(seq));
                 }
@@ -113,13 +114,13 @@ impl Driven {
         Ok(())
     }
 
-    /// What the stand-in has brought to the disk is told before anything else is decided.
+    /// Who is answered asks again while others are decided.
     fn came_back(&mut self, back: Back) -> Result<(), Failure> {
         assert!(self.back.is_none(), "one errand is run at a time");
         let Back { last_seq, appended, .. } = self.back.insert(back);
         match appended {
             Ok(Appended { commit_us, .. }) => {
-                self.desk.engine.durable(*last_seq, *commit_us);
+                self.desk.durable(*last_seq, *commit_us);
                 self.desk.let_go();
                 Ok(())
             }
@@ -138,7 +139,7 @@ impl Driven {
             }
         }
         self.lingers_until_us = None;
-        self.desk.engine.take_batch()
+        self.desk.take_batch()
     }
 
     /// How long to wait for something to arrive.

@@ -292,7 +292,7 @@ impl Driver {
         let Common { shared, .. } = &*self.common;
         let Some(mut driven) = self.common.driven() else { return over };
         if let Some((last_seq, commit_us)) = durable {
-            driven.desk.engine.durable(last_seq, commit_us);
+            driven.desk.durable(last_seq, commit_us);
             // Before anything else is decided: who is answered asks again meanwhile.
             driven.desk.let_go();
         }

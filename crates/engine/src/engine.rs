@@ -57,12 +57,12 @@ pub struct EngineOptions {
 /// What may leave now, in order.
 #[derive(Debug, Default)]
 pub struct Released {
-    /// Attempts that stand in line from now on. Read these first: an answer to one of them may be among the replies.
-    pub queued: Vec<Attachment>,
     /// Attempts that will never be answered: nobody is there.
     pub gone: Vec<Attachment>,
     /// What somebody should hear before they ask. Said before the replies.
     pub unasked: Vec<Unasked>,
+    /// So many answers that were given away to be packed, all of those that were handed out with a batch: they may be told.
+    pub packed: usize,
     /// Answers.
     pub replies: Vec<Reply>,
     /// What happened.
@@ -72,12 +72,8 @@ pub struct Released {
 impl Released {
     /// Whether nothing may leave.
     pub fn is_empty(&self) -> bool {
-        let Released { queued, gone, unasked, replies, chapters } = self;
-        queued.is_empty()
-            && gone.is_empty()
-            && unasked.is_empty()
-            && replies.is_empty()
-            && chapters.is_empty()
+        let Released { gone, unasked, packed, replies, chapters } = self;
+        gone.is_empty() && unasked.is_empty() && *packed == 0 && replies.is_empty() && chapters.is_empty()
     }
 }
 
@@ -246,13 +242,23 @@ impl Engine {
         if !self.has_batch() {
             return None;
         }
-        let batch = self.backlog.take()?;
+        let mut batch = self.backlog.take()?;
         self.in_flight = Some(InFlight { last_seq: batch.last_seq, events: batch.contents.events });
-        self.withheld.chapter(batch.chapter());
+        batch.packed = self.withheld.chapter(batch.chapter());
         if planted(Bug::ReplyBeforeSync) {
             self.withheld.durable(batch.last_seq);
         }
         Some(batch)
+    }
+
+    /// Gives those answers away that leave with the next batch, for their caller to pack while what they speak of is at hand. They may
+    /// not be told before [`Released::packed`] says so. Those stay that also wait for bytes in a file, and those that the caller does
+    /// not want before their time.
+    pub fn take_to_pack(&mut self, wanted: impl Fn(&Reply) -> bool, into: &mut Vec<Reply>) {
+        // With more than one batch to come it is not known which one they leave with.
+        if self.backlog.is_one_batch() {
+            self.withheld.take_to_pack(wanted, into);
+        }
     }
 
     /// The batch that ends with this event is durable; making it so took `commit_us`.
@@ -284,6 +290,12 @@ impl Engine {
         self.storage_failed = true;
     }
 
+    /// Attempts that stand in line from now on. To be asked after each turn, before anything leaves: an answer to one of them may be
+    /// among the replies.
+    pub fn take_queued(&mut self) -> impl Iterator<Item = Attachment> {
+        self.queued.drain(..)
+    }
+
     /// What may leave now.
     pub fn released(&mut self) -> Released {
         let mut released = Released::default();
@@ -297,9 +309,9 @@ impl Engine {
         if self.storage_failed {
             return;
         }
-        std::mem::swap(&mut into.queued, &mut self.queued);
         std::mem::swap(&mut into.gone, &mut self.gone);
         self.withheld.take_unasked(&mut into.unasked);
+        into.packed = self.withheld.take_ready_packed();
         self.withheld.take_replies(&mut into.replies);
         self.withheld.take_chapters(&mut into.chapters);
     }

@@ -17,7 +17,7 @@ use crate::inbox::Inbox;
 use crate::limits::UNAVAILABLE_RETRY_MS;
 use crate::metrics::Metrics;
 use crate::op::Op;
-use crate::storage::{Errand, Word};
+use crate::storage::{Back, Errand, Word};
 use crate::stream::{Listener, Way};
 
 /// Asks the engine.
@@ -50,7 +50,7 @@ impl std::error::Error for Failure {}
 
 /// What the handles and the threads that turn the engine share.
 pub(crate) struct Shared {
-    pub inbox: Inbox<Message, Errand>,
+    pub inbox: Inbox<Message, Errand, Box<Back>>,
     pub admission: Admission,
     pub bustle: Bustle,
     pub metrics: Arc<Metrics>,

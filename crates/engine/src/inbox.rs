@@ -11,8 +11,8 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// A queue with a taker and its stand-in, whom it can send on errands.
 #[derive(Debug)]
-pub struct Inbox<T, E> {
-    state: Mutex<State<T, E>>,
+pub struct Inbox<T, E, B> {
+    state: Mutex<State<T, E, B>>,
     /// The taker waits here...
     arrived: Condvar,
     /// ...and its stand-in here.
@@ -20,10 +20,12 @@ pub struct Inbox<T, E> {
 }
 
 #[derive(Debug)]
-struct State<T, E> {
+struct State<T, E, B> {
     messages: VecDeque<T>,
     /// Waits for the stand-in to run it.
     errand: Option<E>,
+    /// What it brought back from its last one. Before everything else: who is answered by it asks again meanwhile.
+    returned: Option<B>,
     /// Whether the taker sleeps: only then is there somebody to wake.
     asleep: bool,
     /// Whether the taker is away, and since how many absences.
@@ -55,11 +57,12 @@ pub enum Wanted<E> {
     For(E),
 }
 
-impl<T, E> Default for Inbox<T, E> {
+impl<T, E, B> Default for Inbox<T, E, B> {
     fn default() -> Self {
         let state = State {
             messages: VecDeque::new(),
             errand: None,
+            returned: None,
             asleep: false,
             away: false,
             absences: 0,
@@ -71,7 +74,7 @@ impl<T, E> Default for Inbox<T, E> {
     }
 }
 
-impl<T, E> Inbox<T, E> {
+impl<T, E, B> Inbox<T, E, B> {
     /// Puts a message in; gives it back when nobody will take it any more.
     pub fn put(&self, message: T) -> Result<(), T> {
         let mut state = self.lock();
@@ -96,8 +99,28 @@ impl<T, E> Inbox<T, E> {
         self.tell_of_arrivals(state);
     }
 
+    /// The stand-in is back from its errand, and brings this; given back when nobody will take it any more.
+    pub fn bring(&self, returned: B) -> Result<(), B> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(returned);
+        }
+        assert!(state.returned.is_none(), "one errand is run at a time");
+        state.returned = Some(returned);
+        if std::mem::take(&mut state.asleep) {
+            drop(state);
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// What the stand-in has brought back.
+    pub fn take_returned(&self) -> Option<B> {
+        self.lock().returned.take()
+    }
+
     /// Wakes the taker if it sleeps; or else its stand-in, if it is for that one.
-    fn tell_of_arrivals(&self, mut state: MutexGuard<'_, State<T, E>>) {
+    fn tell_of_arrivals(&self, mut state: MutexGuard<'_, State<T, E, B>>) {
         if state.messages.is_empty() {
             return;
         }
@@ -117,11 +140,11 @@ impl<T, E> Inbox<T, E> {
             return;
         }
         let mut state = self.lock();
-        if !state.messages.is_empty() || state.closed {
+        if state.has_news() {
             return;
         }
         state.asleep = true;
-        let quiet = |state: &mut State<T, E>| state.messages.is_empty() && !state.closed;
+        let quiet = |state: &mut State<T, E, B>| !state.has_news();
         state = match patience {
             None => self.arrived.wait_while(state, quiet).unwrap_or_else(PoisonError::into_inner),
             Some(patience) => {
@@ -142,8 +165,7 @@ impl<T, E> Inbox<T, E> {
     }
 
     fn has_news(&self) -> bool {
-        let state = self.lock();
-        !state.messages.is_empty() || state.closed
+        self.lock().has_news()
     }
 
     /// Takes everything that is there. `into` must be empty: it is exchanged, so that neither side allocates in the long
@@ -219,11 +241,11 @@ impl<T, E> Inbox<T, E> {
             // While nothing goes on there is nothing to look at.
             if !state.away && same {
                 state.stand_in = Sleep::Deep;
-                let asleep = |state: &mut State<T, E>| state.stand_in == Sleep::Deep && !state.closed;
+                let asleep = |state: &mut State<T, E, B>| state.stand_in == Sleep::Deep && !state.closed;
                 state = self.wanted.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state.stand_in = Sleep::Light;
-                let asleep = |state: &mut State<T, E>| state.stand_in == Sleep::Light && !state.closed;
+                let asleep = |state: &mut State<T, E, B>| state.stand_in == Sleep::Light && !state.closed;
                 let waited = self.wanted.wait_timeout_while(state, look_every, asleep);
                 let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
                 state = after;
@@ -253,9 +275,16 @@ impl<T, E> Inbox<T, E> {
         left
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T, E>> {
+    fn lock(&self) -> MutexGuard<'_, State<T, E, B>> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T, E, B> State<T, E, B> {
+    /// Whether there is anything for the taker.
+    fn has_news(&self) -> bool {
+        !self.messages.is_empty() || self.returned.is_some() || self.closed
     }
 }
 
@@ -275,7 +304,7 @@ mod tests {
 
     #[test]
     fn everything_is_taken_at_once_and_in_order() {
-        let inbox = Inbox::<_, ()>::default();
+        let inbox = Inbox::<_, (), ()>::default();
         let mut taken = VecDeque::new();
         inbox.wait(Some(Duration::ZERO));
         inbox.take(&mut taken);
@@ -299,7 +328,7 @@ mod tests {
 
     #[test]
     fn looking_out_ends_with_what_comes_or_with_the_time() {
-        let inbox = Arc::new(Inbox::<_, ()>::default());
+        let inbox = Arc::new(Inbox::<_, (), ()>::default());
         inbox.look_out(Duration::from_millis(1));
         let taker = {
             let inbox = inbox.clone();
@@ -314,7 +343,7 @@ mod tests {
     #[test]
     fn no_wake_up_is_lost() {
         const COUNT: u64 = 20_000;
-        let inbox = Arc::new(Inbox::<_, ()>::default());
+        let inbox = Arc::new(Inbox::<_, (), ()>::default());
         let putters: Vec<_> = (0..4)
             .map(|_| {
                 let inbox = inbox.clone();
@@ -337,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_stand_in_is_wanted_for_what_goes_to_it_at_once_and_for_long_absences() {
-        let inbox = Arc::new(Inbox::<_, ()>::default());
+        let inbox = Arc::new(Inbox::<_, (), ()>::default());
         let (wanted, wants) = std::sync::mpsc::channel();
         let stand_in = {
             let inbox = inbox.clone();
@@ -372,14 +401,14 @@ mod tests {
     }
     #[test]
     fn the_stand_in_runs_every_errand_and_none_after_the_end() {
-        let inbox = Arc::new(Inbox::<u64, u64>::default());
+        let inbox = Arc::new(Inbox::<u64, u64, u64>::default());
         let stand_in = {
             let inbox = inbox.clone();
             std::thread::spawn(move || {
                 let mut standing_in = StandingIn::default();
                 while let Some(wanted) = inbox.stand_in(Duration::from_secs(60), &mut standing_in) {
                     let Wanted::For(errand) = wanted else { panic!("the taker is there") };
-                    inbox.put(errand + 1).unwrap();
+                    inbox.bring(errand + 1).unwrap();
                 }
             })
         };
@@ -387,19 +416,21 @@ mod tests {
         for errand in 0..10_000 {
             inbox.send(errand);
             inbox.put(errand).unwrap();
-            while taken.len() < 2 {
+            let mut returned = None;
+            while taken.is_empty() || returned.is_none() {
                 inbox.wait(None);
                 let mut more = VecDeque::new();
                 inbox.take(&mut more);
                 taken.append(&mut more);
+                returned = inbox.take_returned().or(returned);
             }
-            assert!(taken.contains(&errand) && taken.contains(&(errand + 1)));
-            taken.clear();
+            assert_eq!((taken.pop_front(), taken.len(), returned), (Some(errand), 0, Some(errand + 1)));
         }
         inbox.close();
         stand_in.join().unwrap();
         inbox.send(7);
         assert_eq!(inbox.stand_in(Duration::ZERO, &mut StandingIn::default()), None);
         assert_eq!(inbox.take_errand(), Some(7));
+        assert_eq!(inbox.bring(8), Err(8));
     }
 }

@@ -51,6 +51,8 @@ mod stream;
 mod voice;
 
 mod appliers;
+mod parcels;
+
 mod desk;
 mod storage;
 

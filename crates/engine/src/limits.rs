@@ -86,6 +86,10 @@ pub const ERRAND_COMMIT_US_MIN: u64 = 20;
 /// and syncing, and must not wait long for it.
 pub const ERRAND_MESSAGES_AT_ONCE: usize = 16;
 
+/// Rooms that are kept for what is said into conversations at once. More conversations than a few are answered by the same batch only
+/// where each asks little.
+pub const PARCELS_KEPT: usize = 16;
+
 /// So long a batch of nothing but places in line waits for company: nobody is answered by it, and whoever wants to be would
 /// have to wait for it to be on the disk. Long against a commit on a fast disk, short for everybody else.
 pub const LINGER_US: u64 = 1_000;

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use crate::driven::{Common, FailOnPanic};
-use crate::handle::Message;
 use crate::inbox::{StandingIn, Wanted};
 use crate::limits::STAND_IN_LOOK_EVERY_MS;
 use crate::placement::{self, Bond};
-use crate::storage::{Back, Errand, Word};
+use crate::storage::{Back, Errand};
 
 /// Runs until the engine has ended.
 pub(crate) fn stand_in(common: &Common) {
@@ -41,9 +40,7 @@ fn run(common: &Common, errand: Errand, bond: &mut Bond) {
     let appended = storage.append(batch);
     let at = if at.is_none() { placement::here() } else { None };
     let back = Back { storage, last_seq, appended, at };
-    if let Err(Message::Storage(Word::Back(back))) =
-        common.shared.inbox.put(Message::Storage(Word::Back(Box::new(back))))
-    {
+    if let Err(back) = common.shared.inbox.bring(Box::new(back)) {
         // The engine has ended meanwhile, and nobody hears of it.
         back.storage.stop();
     }

@@ -49,8 +49,6 @@ pub(crate) struct Appended {
 
 /// What the storage threads have to say.
 pub(crate) enum Word {
-    /// The stand-in is back, and brings the storage.
-    Back(Box<Back>),
     /// What these events change in files is there.
     Applied(Vec<Seq>),
     /// A chore is done, or has failed.

@@ -16,7 +16,6 @@ use tokio::sync::oneshot;
 
 use crate::handle::{Asked, Entry, Handle, Message, STOPPING, Shared};
 use crate::op::Op;
-use crate::scribe::Scribe;
 use crate::voice::{Ear, Earful, Sleepers, Voice, voice};
 
 /// What a stream hears.
@@ -343,37 +342,16 @@ pub(crate) struct Numbered {
     answered: bool,
 }
 
-/// What whoever tells answers has at hand.
-pub(crate) struct Teller {
-    /// Who is woken when everything has been said.
-    pub sleepers: Sleepers,
-    scribe: Box<dyn Scribe>,
-    /// The answer that is being told; kept, so that it need not be allocated for each.
-    written: Vec<u8>,
-}
-
-impl Teller {
-    pub fn new(scribe: Box<dyn Scribe>) -> Teller {
-        Teller { sleepers: Sleepers::default(), scribe, written: Vec::new() }
-    }
-}
-
 impl Numbered {
-    /// Tells the answer, written if the scribe can; gives it back when nobody will hear it.
-    fn tell(&self, outcome: Outcome, teller: &mut Teller) -> Option<Outcome> {
-        let Teller { sleepers, scribe, written } = teller;
-        let to = |news| Said::To(self.attachment, self.number, news);
-        written.clear();
-        if let Ok(answer) = &outcome
-            && scribe.write(self.number, answer, written)
-        {
-            let said = self.say.say_written(to(News::Written(written.len())), written, sleepers);
-            return said.is_err().then_some(outcome);
-        }
-        match self.say.say(to(News::Outcome(outcome)), sleepers).err()? {
-            Said::To(_, _, News::Outcome(outcome)) => Some(outcome),
-            Said::To(..) | Said::Ended { .. } => None,
-        }
+    /// The number under which it is answered, which is the caller's business from now on.
+    pub fn answer(&mut self) -> u64 {
+        self.answered = true;
+        self.number
+    }
+
+    /// The conversation.
+    pub fn voice(&self) -> &Voice<Said> {
+        &self.say
     }
 }
 
@@ -389,17 +367,6 @@ impl Drop for Numbered {
 }
 
 impl Way {
-    /// Sends the answer, which a conversation hears when it is woken; gives it back when nobody is there.
-    pub fn send(self, outcome: Outcome, teller: &mut Teller) -> Option<Outcome> {
-        match self {
-            Way::Once(answer) => answer.send(outcome).err(),
-            Way::Stream(mut request) => {
-                request.answered = true;
-                request.tell(outcome, teller)
-            }
-        }
-    }
-
     /// Says that the request stands in line, to whoever wants to know.
     pub fn say_queued(&self, position: u64, sleepers: &mut Sleepers) {
         if let Way::Stream(request) = self {
@@ -440,6 +407,6 @@ impl Listeners {
     pub fn say_ended(&mut self, notice: &EndedNotice, sleepers: &mut Sleepers) {
         let Some(listeners) = self.by_session.get_mut(&notice.session.secret()) else { return };
         let ended = || Said::Ended { session: notice.session, ended: notice.ended.clone() };
-        listeners.retain(|listener| listener.say(ended(), sleepers).is_ok());
+        listeners.retain(|listener| listener.say(ended(), sleepers));
     }
 }

@@ -23,7 +23,7 @@ struct State<T> {
     deaf: bool,
 }
 
-/// What was heard at once.
+/// What is said or heard at once.
 pub(crate) struct Earful<T> {
     /// In order.
     pub said: VecDeque<T>,
@@ -56,21 +56,33 @@ pub(crate) fn voice<T>() -> (Voice<T>, Ear<T>) {
 }
 
 impl<T> Voice<T> {
-    /// Says something, and leaves to the caller to wake whoever listens. Gives it back when nobody will hear it.
-    pub fn say(&self, what: T, sleepers: &mut Sleepers) -> Result<(), T> {
-        self.say_written(what, &[], sleepers)
+    /// Says something, and leaves to the caller to wake whoever listens. Says whether anybody will hear it.
+    pub fn say(&self, what: T, sleepers: &mut Sleepers) -> bool {
+        let mut state = lock(&self.0);
+        if !state.deaf {
+            state.said.push_back(what);
+            sleepers.0.extend(state.sleeper.take());
+        }
+        !state.deaf
     }
 
-    /// The same, with something that was written.
-    pub fn say_written(&self, what: T, written: &[u8], sleepers: &mut Sleepers) -> Result<(), T> {
+    /// Says all of this at once, with what was written beside it. Where nothing waits to be heard it is exchanged, so that
+    /// nothing is copied while somebody may wait to hear it. What nobody will hear stays where it is.
+    pub fn say_all(&self, all: &mut Earful<T>, sleepers: &mut Sleepers) -> bool {
         let mut state = lock(&self.0);
-        if state.deaf {
-            return Err(what);
+        if !state.deaf && !all.said.is_empty() {
+            let State { said, written, .. } = &mut *state;
+            if said.is_empty() {
+                assert!(written.is_empty(), "what was written is heard with what it stands beside");
+                std::mem::swap(said, &mut all.said);
+                std::mem::swap(written, &mut all.written);
+            } else {
+                said.append(&mut all.said);
+                written.append(&mut all.written);
+            }
+            sleepers.0.extend(state.sleeper.take());
         }
-        state.said.push_back(what);
-        state.written.extend_from_slice(written);
-        sleepers.0.extend(state.sleeper.take());
-        Ok(())
+        !state.deaf
     }
 
     /// Whether nobody will hear anything.
@@ -167,7 +179,9 @@ mod tests {
         let length = |word: &usize| *word;
         assert!(pin!(ear.hear(&mut heard, 2, length)).poll(cx).is_pending());
         for word in 1..=3 {
-            voice.say_written(word, &vec![word as u8; word], &mut sleepers).unwrap();
+            let mut earful = Earful { said: VecDeque::from([word]), written: vec![word as u8; word] };
+            assert!(voice.say_all(&mut earful, &mut sleepers));
+            assert!(earful.said.is_empty() && earful.written.is_empty());
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
         sleepers.wake();
@@ -183,6 +197,9 @@ mod tests {
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "nobody waits");
         drop(ear);
         assert!(voice.is_unheard());
-        assert_eq!(voice.clone().say(4, &mut sleepers), Err(4));
+        assert!(!voice.clone().say(4, &mut sleepers));
+        let mut earful = Earful { said: VecDeque::from([1]), written: vec![1] };
+        assert!(!voice.say_all(&mut earful, &mut sleepers));
+        assert_eq!((earful.said.len(), earful.written.len()), (1, 1), "given back");
     }
 }

@@ -30,6 +30,12 @@ pub struct Withheld {
     in_order: VecDeque<(Seq, Reply)>,
     /// ...and these did not.
     out_of_order: BTreeMap<Seq, Vec<Reply>>,
+    /// Replies that were given away to be packed and wait for a batch that is not handed out yet...
+    gathered: Packed,
+    /// ...or for the one in flight...
+    handed_out: Packed,
+    /// ...or for nothing more.
+    ready_packed: usize,
     /// What nobody asked for, by the event it waits for, in order.
     unasked: VecDeque<(Seq, Unasked)>,
     /// The newest event of all that were decided.
@@ -44,6 +50,13 @@ pub struct Withheld {
     applying: BTreeMap<Seq, Vec<Reply>>,
 }
 
+/// Replies that were given away: how many, and for which event the last of them waits.
+#[derive(Debug, Default)]
+struct Packed {
+    count: usize,
+    latest: Seq,
+}
+
 impl Withheld {
     /// Nothing waits, and everything up to `durable` is on disk.
     pub fn after(durable: Seq) -> Withheld {
@@ -52,6 +65,9 @@ impl Withheld {
             ready: Vec::new(),
             in_order: VecDeque::new(),
             out_of_order: BTreeMap::new(),
+            gathered: Packed::default(),
+            handed_out: Packed::default(),
+            ready_packed: 0,
             unasked: VecDeque::new(),
             decided: durable,
             newsworthy: durable,
@@ -70,6 +86,27 @@ impl Withheld {
         } else {
             self.out_of_order.entry(after).or_default().push(reply);
         }
+    }
+
+    /// Gives away the replies that wait for a batch which is not handed out yet, to be packed. They may be told when as many are
+    /// ready. Those stay that wait for bytes in a file too, or are not wanted before their time.
+    pub fn take_to_pack(&mut self, wanted: impl Fn(&Reply) -> bool, into: &mut Vec<Reply>) {
+        let handed_out = self.last_handed_out();
+        let from = self.in_order.partition_point(|(after, _)| *after <= handed_out);
+        for (after, reply) in self.in_order.drain(from..) {
+            if reply.applied.is_none() && wanted(&reply) {
+                self.gathered.count += 1;
+                self.gathered.latest = self.gathered.latest.max(after);
+                into.push(reply);
+            } else {
+                self.out_of_order.entry(after).or_default().push(reply);
+            }
+        }
+    }
+
+    /// How many of those given away may be told by now, each counted once.
+    pub fn take_ready_packed(&mut self) -> usize {
+        std::mem::take(&mut self.ready_packed)
     }
 
     /// Keeps what nobody asked for until this event is durable.
@@ -94,17 +131,30 @@ impl Withheld {
         }
     }
 
-    /// Keeps what was handed to the journal until it is durable.
-    pub fn chapter(&mut self, chapter: Chapter) {
-        let last = self.chapters.back().map_or(0, Chapter::last_seq).max(self.durable);
-        assert!(last < chapter.last_seq(), "batches are handed to the journal in order");
+    /// Keeps what was handed to the journal until it is durable. Says how many of the replies that were given away leave then: all or
+    /// none.
+    pub fn chapter(&mut self, chapter: Chapter) -> usize {
+        let last_seq = chapter.last_seq();
+        assert!(self.last_handed_out() < last_seq, "batches are handed to the journal in order");
         self.chapters.push_back(chapter);
+        assert_eq!(self.handed_out.count, 0, "one batch is with the journal at a time");
+        if self.gathered.latest <= last_seq {
+            self.handed_out = std::mem::take(&mut self.gathered);
+        }
+        self.handed_out.count
+    }
+
+    fn last_handed_out(&self) -> Seq {
+        self.chapters.back().map_or(0, Chapter::last_seq).max(self.durable)
     }
 
     /// Takes note that everything up to `seq` is durable.
     pub fn durable(&mut self, seq: Seq) {
         assert!(seq >= self.durable, "what was durable stays so");
         self.durable = seq;
+        let packed = std::mem::take(&mut self.handed_out);
+        assert!(packed.latest <= seq, "what was packed waits for the batch that was handed out");
+        self.ready_packed += packed.count;
         loop {
             let first = self.in_order.front().map_or(Seq::MAX, |(after, _)| *after);
             // Of those that wait for the same event, the ones out of order came later.
@@ -160,13 +210,15 @@ impl Withheld {
     /// Whether somebody waits for the disk: for an answer, or to hear of anything but a place in line.
     pub fn is_awaited(&self) -> bool {
         let answers = !(self.in_order.is_empty() && self.out_of_order.is_empty());
-        answers || self.newsworthy > self.durable
+        let packed = self.gathered.count + self.handed_out.count > 0;
+        answers || packed || self.newsworthy > self.durable
     }
 
     /// Whether anything still waits.
     pub fn is_empty(&self) -> bool {
         let replies = self.ready.is_empty() && self.in_order.is_empty() && self.out_of_order.is_empty();
-        replies && self.unasked.is_empty() && self.chapters.is_empty() && self.unapplied.is_empty()
+        let packed = self.gathered.count + self.handed_out.count + self.ready_packed == 0;
+        replies && packed && self.unasked.is_empty() && self.chapters.is_empty() && self.unapplied.is_empty()
     }
 }
 
@@ -190,7 +242,7 @@ mod tests {
     /// Decides an event, and hands it to the journal by itself.
     fn decide(withheld: &mut Withheld, seq: Seq, event: Event) {
         withheld.event(seq, &event);
-        withheld.chapter(Chapter::of([(seq, 0, event)]));
+        assert_eq!(withheld.chapter(Chapter::of([(seq, 0, event)])), 0, "nothing is packed");
     }
 
     fn told(withheld: &mut Withheld) -> Vec<Told> {
@@ -264,6 +316,50 @@ mod tests {
         withheld.reply(Reply { applied: Some(5), ..reply(6, 7) }, 7);
         withheld.applied(5);
         assert_eq!(out(&mut withheld), (vec![1, 6], vec![]));
+        assert!(withheld.is_empty());
+    }
+
+    #[test]
+    fn what_is_packed_is_counted_once_and_when_its_batch_is_durable() {
+        let mut withheld = Withheld::after(4);
+        let pack = |withheld: &mut Withheld, unwanted: u64| {
+            let mut packed = Vec::new();
+            withheld.take_to_pack(|reply| reply.to.0 != unwanted, &mut packed);
+            packed.iter().map(|reply| reply.to.0).collect::<Vec<_>>()
+        };
+        withheld.event(5, &Event::GrantsResumed);
+        withheld.reply(reply(1, 5), 5);
+        assert_eq!(pack(&mut withheld, 0), [1]);
+        assert!(withheld.is_awaited() && !withheld.is_empty());
+        assert_eq!(withheld.chapter(Chapter::of([(5, 0, Event::GrantsResumed)])), 1);
+
+        // While that is with the disk: what rests on it is not packed any more, nor what waits for bytes, nor what is not wanted.
+        withheld.event(6, &Event::GrantsResumed);
+        withheld.event(7, &Event::GrantsResumed);
+        for (to, after) in [(2, 5), (3, 6), (4, 7)] {
+            withheld.reply(reply(to, after), after);
+        }
+        withheld.reply(Reply { applied: Some(7), ..reply(5, 7) }, 7);
+        assert_eq!(pack(&mut withheld, 4), [3]);
+        assert_eq!(withheld.take_ready_packed(), 0);
+        withheld.durable(5);
+        assert_eq!((withheld.take_ready_packed(), withheld.take_ready_packed()), (1, 0));
+        assert_eq!(out(&mut withheld).0, [2]);
+
+        // A batch that is cut before what it waits for goes without it.
+        withheld.event(8, &Event::GrantsResumed);
+        withheld.reply(reply(6, 8), 8);
+        assert_eq!(pack(&mut withheld, 0), [6]);
+        let chapter =
+            |seqs: std::ops::RangeInclusive<Seq>| Chapter::of(seqs.map(|seq| (seq, 0, Event::GrantsResumed)));
+        assert_eq!(withheld.chapter(chapter(6..=7)), 0);
+        withheld.durable(7);
+        assert_eq!(withheld.take_ready_packed(), 0);
+        assert_eq!(out(&mut withheld).0, [4, 5]);
+        assert_eq!(withheld.chapter(chapter(8..=8)), 2);
+        withheld.durable(8);
+        assert_eq!(withheld.take_ready_packed(), 2);
+        assert_eq!(out(&mut withheld).0, []);
         assert!(withheld.is_empty());
     }
 

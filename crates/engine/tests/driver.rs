@@ -3,6 +3,7 @@
 
 mod by_hand;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -11,8 +12,8 @@ use std::time::Duration;
 use by_hand::{Still, acquire, get, queue, release, renew};
 use leasehold_engine::limits::ERRAND_EVENTS;
 use leasehold_engine::{
-    AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, LaneLimits, MachineClock,
-    Metrics, Notice, OnEvents, Op, Replay, Told, founding_key, start,
+    AdmissionLimits, Clock, DriverOptions, Engine, EngineOptions, Failure, Handle, Heard, LaneLimits,
+    MachineClock, Metrics, Notice, OnEvents, Op, Replay, Told, founding_key, start,
 };
 use leasehold_journal::{
     Chore, ChoreDone, Extent, FileJournal, Folder, Journal, MemoryJournal, Options, StorageError,
@@ -227,12 +228,49 @@ async fn a_grant_that_nobody_hears_is_given_back() {
 }
 
 #[tokio::test]
+async fn a_conversation_hears_nothing_before_the_disk_and_what_it_does_not_hear_is_given_back() {
+    for hears in [true, false] {
+        let trail = Trail::default();
+        let (handle, open) = launch_gated(AdmissionLimits::default(), &trail).await;
+        let mut stream = handle.stream();
+        for (number, lock) in [(1, "a"), (2, "b")] {
+            stream.ask(number, (), acquire(lock, "w1", 60_000)).unwrap();
+        }
+        stream.send();
+        while handle.metrics().locks_held.load(Relaxed) < 2 {
+            tokio::task::yield_now().await;
+        }
+        // Decided and packed, and not on the disk.
+        let early = Box::pin(stream.hear()).as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(early.is_pending());
+        let mut listening = Some(stream).filter(|_| hears);
+        for _ in 0..1000 {
+            open.send(Ok(())).unwrap();
+        }
+        if let Some(stream) = &mut listening {
+            let mut granted = Vec::new();
+            while stream.in_flight() > 0 {
+                stream.hear().await;
+                while let Some(Heard::Outcome { number, outcome, .. }) = stream.heard() {
+                    granted.push((number, lease(outcome).resource.to_string()));
+                }
+            }
+            assert_eq!(granted, [(1, "a".to_owned()), (2, "b".to_owned())]);
+        } else {
+            trail.until(|event| matches!(event, Event::Granted { .. })).await;
+            trail.until(|event| matches!(event, Event::Released { why: Release::Gone, .. })).await;
+        }
+        handle.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn stopping_answers_who_waits_and_makes_everything_durable() {
     let handle = launch_in_memory(DriverOptions::default());
     lease(handle.ask(acquire("a", "w1", 60_000)).await);
     let other = handle.clone();
     let waiting = tokio::spawn(async move { other.ask(queue("a", "w2", 60_000, 60_000, None)).await });
-    while handle.metrics().waiters.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+    while handle.metrics().waiters.load(Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
     handle.stop().await;
@@ -249,8 +287,17 @@ async fn a_storage_error_acknowledges_nothing_and_is_reported() {
     let first = handle.ask(acquire("a", "w1", 60_000)).await;
     assert!(first.is_ok(), "{first:?}");
     open.send(Err(StorageError::Io { doing: "sync", path: "x".into(), source })).unwrap();
-    let (second, failure) = tokio::join!(handle.ask(acquire("b", "w1", 60_000)), handle.failed());
+    let mut stream = handle.stream();
+    stream.ask(1, (), acquire("c", "w1", 60_000)).unwrap();
+    stream.send();
+    let asked = handle.ask(acquire("b", "w1", 60_000));
+    let (second, (), failure) = tokio::join!(asked, stream.hear(), handle.failed());
     assert!(matches!(second, Err(Refusal::Unavailable { .. })), "{second:?}");
+    let heard = stream.heard();
+    assert!(
+        matches!(heard, Some(Heard::Outcome { outcome: Err(Refusal::Unavailable { .. }), .. })),
+        "{heard:?}"
+    );
     assert!(matches!(&failure, Failure::Storage(_)));
     assert!(failure.to_string().contains("a broken disk"));
     assert!(!handle.is_ready());
@@ -300,7 +347,7 @@ async fn waiters_in_line_do_not_count_as_in_flight() {
         let mut asking = Box::pin(handle.ask(queue("a", "w2", 60_000, 60_000, None)));
         assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         waiting.push(asking);
-        while handle.metrics().waiters.load(std::sync::atomic::Ordering::Relaxed) <= n {
+        while handle.metrics().waiters.load(Relaxed) <= n {
             tokio::task::yield_now().await;
         }
     }
@@ -458,16 +505,16 @@ async fn what_arrives_while_the_stand_in_is_at_the_disk_is_decided_meanwhile() {
         lease(asked.await)
     };
     let mut stream = handle.stream();
-    for number in 1..=3 {
+    for number in 1..=8 {
         stream.ask(number, (), acquire(&format!("lock-{number}"), "w1", 60_000)).unwrap();
     }
     stream.send();
-    // Nobody lets the three onto the disk, and yet a renewal is answered, again and again.
+    // Nobody lets the eight onto the disk, and yet a renewal is answered, again and again.
     for _ in 0..50 {
         let renewed = lease(handle.ask(renew(&held)).await);
         assert_eq!(renewed.token, held.token);
     }
-    assert_eq!(stream.in_flight(), 3, "nothing is told before it is durable");
+    assert_eq!(stream.in_flight(), 8, "nothing is told before it is durable");
     drop(open);
     handle.failed().await;
 }

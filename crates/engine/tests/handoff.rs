@@ -9,12 +9,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use by_hand::{Still, append, queue, release};
-use leasehold_engine::{Clock, DriverOptions, Engine, EngineOptions, Handle, Metrics, Replay, start};
+use leasehold_engine::{
+    Clock, DriverOptions, Engine, EngineOptions, Handle, Heard, Metrics, Replay, Stream, start,
+};
 use leasehold_files::{DiskStore, FileStore, MemoryDisk};
 use leasehold_journal::{Chore, ChoreDone, Extent, Journal, StorageError};
 use leasehold_planted::{Bug, plant};
 use leasehold_state_machine::answer::{Answer, LeaseView, Outcome};
 use leasehold_state_machine::codec::read_batch;
+use leasehold_state_machine::command::Command;
 use leasehold_state_machine::event::Event;
 use leasehold_state_machine::ids::HashKey;
 use leasehold_state_machine::limits::{FILE_INODE_FIRST, Limits};
@@ -107,12 +110,32 @@ impl Server {
         Server { handle, disk, files }
     }
 
-    /// Takes the lock, and looks that whoever is told of a grant finds it on the disk.
+    /// Takes the lock, by a call or in a conversation, and looks that whoever is told of a grant finds it on the disk.
     fn hold(&self, owner: &str) -> Option<LeaseView> {
-        let outcome = block_on(self.handle.ask(queue("path:/a", owner, 10_000, 60_000, None)));
+        let wanted = queue("path:/a", owner, 10_000, 60_000, None);
+        let outcome = if owner == CONVERSES {
+            block_on(converse(&mut self.handle.stream(), wanted))
+        } else {
+            block_on(self.handle.ask(wanted))
+        };
         let Ok(Answer::Lease(lease)) = outcome else { return None };
         assert!(self.disk.has(lease.token), "a grant was told before it was durable");
         Some(*lease)
+    }
+}
+
+/// Who asks in a conversation; all others ask by calls.
+const CONVERSES: &str = "w1";
+
+async fn converse(stream: &mut Stream, wanted: Command) -> Outcome {
+    stream.ask(1, (), wanted)?;
+    loop {
+        stream.hear().await;
+        while let Some(heard) = stream.heard() {
+            if let Heard::Outcome { outcome, .. } = heard {
+                return outcome;
+            }
+        }
     }
 }
 

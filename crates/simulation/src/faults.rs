@@ -130,6 +130,8 @@ kinds! {
         Snapshot = "snapshots",
         /// The journal was cut for a picture of the state, which was to become a snapshot.
         Picture = "pictures of the state",
+        /// An answer was packed as soon as it was decided.
+        Packed = "answers packed early",
         /// A start found writes that had to be made again.
         RewrittenFile = "rewritten files",
         /// A write arrived that an unfenced register would have let a holder of the past make.

@@ -9,15 +9,15 @@ use super::{Verdict, Violation};
 
 /// Judges what leaves a server whose disk has failed.
 pub fn judge(left: &Released) -> Verdict {
-    let Released { unasked, replies, chapters, .. } = left;
-    if unasked.is_empty() && replies.is_empty() && chapters.is_empty() {
+    let Released { unasked, packed, replies, chapters, .. } = left;
+    if unasked.is_empty() && *packed == 0 && replies.is_empty() && chapters.is_empty() {
         return Ok(());
     }
     Err(Violation::new(
         "no_ack_after_error",
         format!(
             "{} replies, {} batches of events and {} notices left the server after its disk had failed",
-            replies.len(),
+            packed + replies.len(),
             chapters.len(),
             unasked.len()
         ),
@@ -35,5 +35,6 @@ mod tests {
         judge(&Released::default()).unwrap();
         let chapters = vec![Chapter::of([(1, 0, Event::GrantsResumed)])];
         assert!(judge(&Released { chapters, ..Released::default() }).is_err());
+        assert!(judge(&Released { packed: 1, ..Released::default() }).is_err());
     }
 }

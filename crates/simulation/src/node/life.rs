@@ -8,6 +8,7 @@ use leasehold_journal::{Call as DiskCall, Fault, FaultyDisk, FileJournal, Fold, 
 use leasehold_state_machine::ids::HashKey;
 
 use super::files::Files;
+use super::packed::Packed;
 use super::{Appending, Copy, Copying, Death, InDoubt, Node, Process};
 use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
@@ -176,6 +177,7 @@ impl Node {
             disk,
             files,
             arrivals: Vec::new(),
+            packed: Packed::default(),
             calls: BTreeMap::new(),
             by_call: BTreeMap::new(),
             next_attachment: 0,

@@ -2,13 +2,14 @@
 //! the real driver drives it. It dies and starts again at any point; what it knows across that is on its disk.
 //!
 //! Here: the machine, its clocks, and what happens to it. Its lives are in `life.rs`, what comes in and goes out in
-//! `door.rs`, the engine's turns in `turns.rs`, batches and chores in `storage.rs`, the disk's room in `room.rs`,
-//! the files in `files.rs`, a disk that spoils what it holds in `damage.rs`.
+//! `door.rs`, the engine's turns in `turns.rs`, answers that are packed in `packed.rs`, batches and chores in `storage.rs`, the disk's
+//! room in `room.rs`, the files in `files.rs`, a disk that spoils what it holds in `damage.rs`.
 
 mod damage;
 mod door;
 mod files;
 mod life;
+mod packed;
 mod room;
 mod storage;
 mod turns;
@@ -24,6 +25,7 @@ use leasehold_state_machine::event::Seq;
 
 pub use self::door::Asked;
 use self::files::Files;
+use self::packed::Packed;
 use crate::disk::GuardedDisk;
 use crate::faults::FaultKind;
 use crate::invariants::{Committed, Memory};
@@ -104,6 +106,8 @@ pub struct Node {
     damage_random: Random,
     /// The same for pictures of the state, if they are taken in this run.
     picture_random: Option<Random>,
+    /// Whether answers are packed in this run.
+    packs: bool,
 }
 
 struct Process {
@@ -112,6 +116,7 @@ struct Process {
     disk: GuardedDisk,
     files: Files,
     arrivals: Vec<Request>,
+    packed: Packed,
     calls: BTreeMap<u64, ServerCall>,
     by_call: BTreeMap<CallId, u64>,
     next_attachment: u64,
@@ -201,6 +206,7 @@ impl Node {
             damage_random: Random::new(world.file_random.clone().number()),
             picture_random: Some(Random::new(!world.file_random.clone().number()))
                 .filter(|random| random.clone().chance(PICTURES_PER_MILLE)),
+            packs: world.file_random.clone().number().is_multiple_of(2),
         }
     }
 

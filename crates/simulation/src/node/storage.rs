@@ -22,6 +22,7 @@ impl Node {
             return;
         }
         let Some(batch) = process.engine.take_batch() else { return };
+        process.packed.hand_out(batch.packed);
         if batch.payload.len() * 4 > self.plan.batch_bytes_max {
             world.watch.ledger.choked(life, process.last_take_us);
         }
@@ -110,6 +111,7 @@ impl Node {
         }
         let Some(process) = &mut self.process else { return };
         process.engine.durable(last_seq, world.now_us - begun_us);
+        process.packed.durable();
         self.changes_are_durable(world, appending.batch.changes);
         if !self.take_picture(world) {
             return;

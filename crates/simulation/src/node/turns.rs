@@ -70,6 +70,7 @@ impl Node {
         process.engine.turn(reading, &mut process.arrivals);
         let left_out_us = process.engine.metrics().stall_us_total.load(Relaxed);
         world.watch.ledger.left_out(life, world.now_us, left_out_us);
+        self.pack(world);
         self.hand_over(world);
     }
 
@@ -79,9 +80,11 @@ impl Node {
         let life = self.life;
         let Some(process) = &mut self.process else { return };
         let released = process.engine.released();
+        let mut replies = process.packed.leave(released.packed);
+        replies.extend(released.replies);
         let verdict = world.watch.unasked(&released.unasked);
         world.check(verdict);
-        for reply in &released.replies {
+        for reply in &replies {
             if matches!(reply.outcome, Err(Refusal::Busy { .. })) {
                 world.count(FaultKind::LimitReached);
             }
@@ -98,9 +101,8 @@ impl Node {
             let verdict = world.watch.swept_late(world.now_us, ms);
             world.check(verdict);
         }
-        self.stand_in_line(&released.queued);
         self.dismiss(&released.gone);
-        for reply in released.replies {
+        for reply in replies {
             self.answer(world, reply.to.0, reply.outcome);
         }
         let Some(process) = &mut self.process else { return };
