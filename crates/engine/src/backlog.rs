@@ -31,8 +31,12 @@ pub struct Batch {
 impl Batch {
     /// Its events, to be told once they are durable.
     pub(crate) fn chapter(&self) -> Chapter {
-        let chapter = if self.changes.is_empty() { Chapter::new } else { Chapter::with_files };
-        chapter(Arc::clone(&self.payload), self.last_seq, self.contents)
+        let payload = Arc::clone(&self.payload);
+        if self.changes.is_empty() {
+            return Chapter::new(payload, self.last_seq, self.contents);
+        }
+        let file_bytes = self.changes.iter().map(|(_, change)| change.len()).sum();
+        Chapter::with_files(payload, file_bytes, self.last_seq, self.contents)
     }
 }
 

@@ -21,11 +21,11 @@ pub struct Chapter {
 enum Text {
     /// As it was written.
     Payload(Arc<[u8]>),
-    /// Read at once, because most of what was written are the bytes of files, which nobody is told.
-    Read(Arc<[Told]>),
+    /// Read at once, because most of what was written are the bytes of files, which nobody is told. So many are left without those.
+    Read(Arc<[Told]>, usize),
 }
 
-/// What an event that was read takes, about.
+/// What an event that was read takes beside its texts, about.
 const READ_EVENT_BYTES: usize = 256;
 /// A batch with changes to files is read at once if it is longer than this: nobody keeps the bytes of files for its sake.
 const PAYLOAD_WITH_FILES_BYTES_MAX: usize = 64 << 10;
@@ -56,14 +56,21 @@ impl Chapter {
         Chapter { text: Text::Payload(payload), last_seq, contents }
     }
 
-    /// The same, of a batch that changes files.
-    pub(crate) fn with_files(payload: Arc<[u8]>, last_seq: Seq, contents: Contents) -> Chapter {
-        let is_long = payload.len() > PAYLOAD_WITH_FILES_BYTES_MAX;
+    /// The same, of a batch in which so many are the bytes of files.
+    pub(crate) fn with_files(
+        payload: Arc<[u8]>,
+        file_bytes: usize,
+        last_seq: Seq,
+        contents: Contents,
+    ) -> Chapter {
+        let payload_bytes = payload.len();
         let chapter = Chapter::new(payload, last_seq, contents);
-        match is_long {
-            true => Chapter { text: Text::Read(chapter.read().into()), ..chapter },
-            false => chapter,
+        if payload_bytes <= PAYLOAD_WITH_FILES_BYTES_MAX {
+            return chapter;
         }
+        let told = chapter.read();
+        let left_bytes = payload_bytes.saturating_sub(file_bytes) + told.len() * READ_EVENT_BYTES;
+        Chapter { text: Text::Read(told.into(), left_bytes), ..chapter }
     }
 
     /// These events, of which there is at least one, as if they had just become durable together: for tests of who hears of it.
@@ -93,7 +100,7 @@ impl Chapter {
     pub fn bytes(&self) -> usize {
         match &self.text {
             Text::Payload(payload) => payload.len(),
-            Text::Read(told) => told.len() * READ_EVENT_BYTES,
+            Text::Read(_, left_bytes) => *left_bytes,
         }
     }
 
@@ -101,7 +108,7 @@ impl Chapter {
     pub fn read(&self) -> Vec<Told> {
         let payload = match &self.text {
             Text::Payload(payload) => payload,
-            Text::Read(told) => return told.to_vec(),
+            Text::Read(told, _) => return told.to_vec(),
         };
         let mut told = Vec::with_capacity(usize::try_from(self.contents.events).unwrap_or_default());
         let read = read_batch(payload, &mut |_, stamp, seq, event| {
@@ -198,8 +205,11 @@ mod tests {
             contents.count(&written(length));
             let mut writer = BatchWriter::new([0; 16]);
             writer.turn(&Stamp { raw_us: 0, wall_ms: 9, wall_trusted: true }, 3, &[(3, written(length))]);
-            let chapter = Chapter::with_files(writer.take(), 3, contents);
+            let payload = writer.take();
+            let chapter = Chapter::with_files(Arc::clone(&payload), length, 3, contents);
             assert!(chapter.bytes() < 1024, "{}", chapter.bytes());
+            let of_metadata = Chapter::with_files(Arc::clone(&payload), 0, 3, contents);
+            assert!(of_metadata.bytes() >= payload.len(), "what is kept is counted");
             let expected = [(3, 9, written(length).without_bytes())];
             assert_eq!(format!("{:?}", chapter.read()), format!("{expected:?}"));
         }

@@ -76,18 +76,19 @@ impl Common {
 impl Driven {
     /// Tells what the stand-in has brought to the disk, takes in what has arrived, up to so many while it is away, and turns the
     /// engine.
-    pub fn turn(&mut self, shared: &Shared, most: usize) -> Result<(), Failure> {
+    pub fn turn(&mut self, shared: &Shared, mut most: usize) -> Result<(), Failure> {
         let stopping = self.stop.is_some();
-        let mut most = most;
         if let Some(back) = shared.inbox.take_returned() {
             self.came_back(*back)?;
             // The disk waits, and whoever has arrived goes with the next batch.
             most = usize::MAX;
         }
-        if self.messages.is_empty() {
-            shared.inbox.take(&mut self.messages);
-        }
+        let mut has_looked = false;
         for _ in 0..most {
+            // What was left by the turn before goes first.
+            if self.messages.is_empty() && !std::mem::replace(&mut has_looked, true) {
+                shared.inbox.take(&mut self.messages);
+            }
             let Some(message) = self.messages.pop_front() else { break };
             match message {
                 Message::Storage(Word::Applied(seqs)) => {

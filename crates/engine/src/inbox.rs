@@ -107,10 +107,7 @@ impl<T, E, B> Inbox<T, E, B> {
         }
         assert!(state.returned.is_none(), "one errand is run at a time");
         state.returned = Some(returned);
-        if std::mem::take(&mut state.asleep) {
-            drop(state);
-            self.arrived.notify_one();
-        }
+        self.wake_taker(state);
         Ok(())
     }
 
@@ -124,13 +121,19 @@ impl<T, E, B> Inbox<T, E, B> {
         if state.messages.is_empty() {
             return;
         }
-        if std::mem::take(&mut state.asleep) {
-            drop(state);
-            self.arrived.notify_one();
-        } else if state.away && state.at_once && state.stand_in != Sleep::Awake {
+        if !state.asleep && state.away && state.at_once && state.stand_in != Sleep::Awake {
             state.stand_in = Sleep::Awake;
             drop(state);
             self.wanted.notify_one();
+        } else {
+            self.wake_taker(state);
+        }
+    }
+
+    fn wake_taker(&self, mut state: MutexGuard<'_, State<T, E, B>>) {
+        if std::mem::take(&mut state.asleep) {
+            drop(state);
+            self.arrived.notify_one();
         }
     }
 
@@ -164,7 +167,8 @@ impl<T, E, B> Inbox<T, E, B> {
         }
     }
 
-    fn has_news(&self) -> bool {
+    /// Whether there is anything for the taker.
+    pub fn has_news(&self) -> bool {
         self.lock().has_news()
     }
 
@@ -276,7 +280,7 @@ impl<T, E, B> Inbox<T, E, B> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T, E, B>> {
-        // No code that can panic runs under this lock.
+        // Nothing panics under this lock but our own bugs, which end the server.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

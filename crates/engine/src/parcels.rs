@@ -67,10 +67,10 @@ impl Parcels {
         let grant = grant.map(|lease| (to, lease));
         match way {
             Way::Once(answer) => self.calls.push((answer, outcome, grant)),
-            Way::Stream(mut request) => {
+            Way::Stream(request) => {
                 let parcel = self.parcel_for(request.voice());
                 let Earful { said, written } = &mut parcel.answers;
-                let (number, before) = (request.answer(), written.len());
+                let (number, before) = (request.into_number(), written.len());
                 let news = match outcome {
                     Ok(answer) if scribe.write(number, &answer, written) => {
                         News::Written(written.len() - before)

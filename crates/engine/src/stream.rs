@@ -122,7 +122,8 @@ struct Mark {
 }
 
 impl Handle {
-    /// Begins a conversation.
+    /// Begins a conversation. Its acquires carry a request id, by which whoever comes back is told what was granted: a grant that is
+    /// on its way when the conversation ends is not given back by itself.
     pub fn stream<N>(&self) -> Stream<N> {
         // Unbounded in type only: nothing is said that was not asked for, and the caller bounds what it asks.
         let (say, ear) = voice();
@@ -344,7 +345,7 @@ pub(crate) struct Numbered {
 
 impl Numbered {
     /// The number under which it is answered, which is the caller's business from now on.
-    pub fn answer(&mut self) -> u64 {
+    pub fn into_number(mut self) -> u64 {
         self.answered = true;
         self.number
     }

@@ -31,6 +31,19 @@ pub(crate) struct Earful<T> {
     pub written: Vec<u8>,
 }
 
+impl<T> Earful<T> {
+    /// Whether there is not much more room than is used.
+    fn fills_its_rooms(&self) -> bool {
+        let fills = |used: usize, room: usize| room <= SPARE_ROOM + ROOM_TO_USED_MAX * used;
+        fills(self.said.len(), self.said.capacity()) && fills(self.written.len(), self.written.capacity())
+    }
+}
+
+/// Room for so much is little, whatever is in it...
+const SPARE_ROOM: usize = 64;
+/// ...and for so many times what is in it.
+const ROOM_TO_USED_MAX: usize = 4;
+
 impl<T> Default for Earful<T> {
     fn default() -> Self {
         Earful { said: VecDeque::new(), written: Vec::new() }
@@ -67,12 +80,13 @@ impl<T> Voice<T> {
     }
 
     /// Says all of this at once, with what was written beside it. Where nothing waits to be heard it is exchanged, so that
-    /// nothing is copied while somebody may wait to hear it. What nobody will hear stays where it is.
+    /// nothing is copied while somebody may wait to hear it; but not for little in large rooms, which would go from those who hear
+    /// much to those who hear little, and stay with them. What nobody will hear stays where it is.
     pub fn say_all(&self, all: &mut Earful<T>, sleepers: &mut Sleepers) -> bool {
         let mut state = lock(&self.0);
         if !state.deaf && !all.said.is_empty() {
             let State { said, written, .. } = &mut *state;
-            if said.is_empty() {
+            if said.is_empty() && all.fills_its_rooms() {
                 assert!(written.is_empty(), "what was written is heard with what it stands beside");
                 std::mem::swap(said, &mut all.said);
                 std::mem::swap(written, &mut all.written);
@@ -141,6 +155,7 @@ impl<T> Drop for Ear<T> {
         let mut state = lock(&self.0);
         state.deaf = true;
         let unheard = std::mem::take(&mut state.said);
+        state.written = Vec::new();
         drop(state);
         // Not under the lock: whoever is dropped may have something to say.
         drop(unheard);
@@ -148,7 +163,7 @@ impl<T> Drop for Ear<T> {
 }
 
 fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
-    // No code that can panic runs under this lock.
+    // Nothing panics under this lock but our own bugs, which end the server.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -201,5 +216,27 @@ mod tests {
         let mut earful = Earful { said: VecDeque::from([1]), written: vec![1] };
         assert!(!voice.say_all(&mut earful, &mut sleepers));
         assert_eq!((earful.said.len(), earful.written.len()), (1, 1), "given back");
+    }
+
+    #[test]
+    fn who_hears_little_is_not_left_with_the_rooms_of_those_who_hear_much() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut hears =
+            |voice: &Voice<usize>, ear: &mut Ear<usize>, all: &mut Earful<usize>, words: usize| {
+                all.said.extend((0..words).map(|_| 100));
+                all.written.resize(100 * words, 7);
+                assert!(voice.say_all(all, &mut Sleepers::default()));
+                let mut heard = Earful::default();
+                assert!(pin!(ear.hear(&mut heard, usize::MAX, |word| *word)).poll(cx).is_ready());
+                assert_eq!((heard.said.len(), heard.written.len()), (words, 100 * words));
+                heard.written.capacity()
+            };
+        let ((much, mut much_ear), (little, mut little_ear)) = (voice(), voice());
+        let mut all = Earful::default();
+        assert!(hears(&much, &mut much_ear, &mut all, 500) >= 50_000);
+        assert!(all.written.capacity() < 1_000, "it was exchanged");
+        all.written.reserve(50_000);
+        assert!(hears(&little, &mut little_ear, &mut all, 2) < 1_000);
+        assert!(all.written.capacity() >= 50_000 && all.written.is_empty(), "it was copied");
     }
 }

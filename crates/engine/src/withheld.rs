@@ -157,7 +157,7 @@ impl Withheld {
         self.ready_packed += packed.count;
         loop {
             let first = self.in_order.front().map_or(Seq::MAX, |(after, _)| *after);
-            // Of those that wait for the same event, the ones out of order came later.
+            // Of those that wait for the same event, the ones out of order came later, or were left when others were packed.
             if let Some(entry) = self.out_of_order.first_entry()
                 && *entry.key() < first
                 && *entry.key() <= seq

@@ -154,6 +154,12 @@ pub const FEED_BYTES_MAX: usize = 4 * FEED_UNREAD_BYTES;
 pub const STATUS_DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// A group of operations on a stream: as many as may be in flight, at 1 KiB each.
 pub const GROUP_BYTES_MAX: usize = 1024 * 1024;
+/// Operations that a group may have, for each that may be in flight: what is over is refused one by one, and each refusal takes room...
+pub const GROUP_OPERATIONS_PER_IN_FLIGHT: usize = 4;
+/// ...and beside those: cancels and newer attempts, which count nowhere.
+pub const GROUP_OPERATIONS_MIN: usize = 1024;
+/// Room that is made for a group of answers before any is there; more grows as it comes.
+pub const TOLD_ROOM_BYTES_MAX: usize = 64 * 1024;
 /// A part of a group that is not counted among unfinished bodies: what keeps locks alive fits.
 pub const UNCOUNTED_GROUP_BYTES: usize = 64 * 1024;
 /// Operations in flight on one stream.

@@ -4,7 +4,7 @@
 
 use leasehold_protocol::v1;
 use leasehold_protocol::v1::operation::What;
-use prost::encoding::{WireType, decode_varint};
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};
 
 /// The fields of the messages `OperationGroup` and `Operation`.
@@ -97,6 +97,21 @@ impl Asked<'_> {
         }
     }
 }
+
+/// How many operations are in a group, which may be no group at all. An operation that says nothing takes two bytes, and hundreds
+/// when it has been read: so they are counted before.
+pub fn count_operations(mut bytes: &[u8]) -> Result<usize, DecodeError> {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        let (field, kind) = decode_key(&mut bytes)?;
+        skip_field(kind, field, &mut bytes, DecodeContext::default())?;
+        count += usize::from(field == OPERATIONS);
+    }
+    Ok(count)
+}
+
+/// The least that an operation takes.
+pub const OPERATION_BYTES_MIN: usize = 2;
 
 impl<'g> AskedGroup<'g> {
     /// Reads a group, all of it or nothing.

@@ -21,14 +21,16 @@ use leasehold_state_machine::words::{ClientId, RequestId};
 use prost::Message;
 use tokio::sync::watch;
 
-use super::asked::{Asked, AskedGroup, AskedOperation};
+use super::asked::{self, Asked, AskedGroup, AskedOperation, OPERATION_BYTES_MIN};
 use super::endings::{Ending, Endings};
 use super::frame::{self, GrpcReply, Inbound};
 use super::mark::Mark;
 use super::told::ToldGroup;
 use super::{refused, requests, shapes};
 use crate::http::door::{Door, Stage};
-use crate::limits::{GROUP_BYTES_MAX, STREAM_SESSIONS_MAX};
+use crate::limits::{
+    GROUP_BYTES_MAX, GROUP_OPERATIONS_MIN, GROUP_OPERATIONS_PER_IN_FLIGHT, STREAM_SESSIONS_MAX,
+};
 use crate::metrics::tallies::Ended;
 use crate::wire::commands::Call;
 use crate::wire::problem::Denial;
@@ -180,6 +182,13 @@ impl<G: Stream<Item = Result<Bytes, Denial>> + Unpin> Conversation<G> {
     /// Takes in a group of operations.
     fn take(&mut self, group: &[u8]) -> Result<(), Denial> {
         let since = Instant::now();
+        let operations_max = GROUP_OPERATIONS_PER_IN_FLIGHT * self.in_flight_max + GROUP_OPERATIONS_MIN;
+        if group.len() / OPERATION_BYTES_MIN > operations_max
+            && asked::count_operations(group).map_err(frame::unreadable)? > operations_max
+        {
+            let problem = format!("a group has at most {operations_max} operations; send them in several");
+            return Err(Invalid::new("operations", problem).into());
+        }
         let group = AskedGroup::read(group).map_err(frame::unreadable)?;
         let mut operations = group.operations.into_iter();
         let client = match &self.client {

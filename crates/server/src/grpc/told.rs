@@ -6,6 +6,7 @@ use leasehold_protocol::v1;
 use leasehold_protocol::v1::outcome::What;
 
 use super::{frame, outcomes};
+use crate::limits::TOLD_ROOM_BYTES_MAX;
 
 /// An `OutcomeGroup` in the making.
 #[derive(Default)]
@@ -36,7 +37,7 @@ impl ToldGroup {
     /// Adds an outcome that was written before.
     pub fn add_written(&mut self, outcome: &[u8]) {
         if self.outgoing.is_empty() {
-            self.outgoing.reserve(self.last_length);
+            self.outgoing.reserve(self.last_length.min(TOLD_ROOM_BYTES_MAX));
             // What stands before the group says how long it is, which is known when it leaves.
             self.outgoing.extend_from_slice(&[0; frame::HEAD_BYTES]);
         }

@@ -167,6 +167,19 @@ fn a_group_has_its_bound() {
 }
 
 #[test]
+fn a_group_has_no_more_operations_than_are_answered_without_much_room() {
+    let server = Server::start_with(Given { in_flight_max: Some(2), ..Given::default() });
+    let operations =
+        |count| (1..=count).map(|number| v1::Operation { number, what: None }).collect::<Vec<_>>();
+    let mut conversation = Conversation::with(server.address, "c");
+    conversation.send(operations(1032));
+    assert_eq!(conversation.error(1032).field, "what");
+    conversation.send(operations(1033));
+    let error = detail(&conversation.end());
+    assert_eq!((error.code.as_str(), error.field.as_str()), ("invalid_argument", "operations"));
+}
+
+#[test]
 fn operations_are_counted_as_calls_are() {
     let server = Server::start();
     let mut conversation = Conversation::with(server.address, "c");
