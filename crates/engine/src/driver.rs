@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::handle::{Failure, Handle, Message, Shared};
 use crate::limits::{
     ERRAND_COMMIT_US_MIN, ERRAND_EVENTS, ERRAND_MESSAGES_AT_ONCE, LOOK_OUT_FOR_ANSWER_US, LOOK_OUT_US,
-    ROOM_RESERVE_BYTES, STAND_IN_AT_ONCE_US,
+    ROOM_RESERVE_BYTES, SMALL_BATCH_EVENTS, STAND_IN_AT_ONCE_US,
 };
 use crate::notice::Notice;
 use crate::pace::Pace;
@@ -116,7 +116,7 @@ pub fn start(
         storage: Some(Box::new(storage)),
         stand_in,
         pace: Pace::default(),
-        placement: Placement::default(),
+        placement: Placement::free(),
         may_look_out,
         waited_us: u64::MAX,
     };
@@ -132,7 +132,7 @@ struct Driver {
     stand_in: JoinHandle<()>,
     /// How long commits take on this disk at the moment.
     pace: Pace,
-    /// Where to sit while the stand-in runs errands.
+    /// Where it sits while small batches follow each other.
     placement: Placement,
     /// Whether it may keep a processor busy for a moment.
     may_look_out: bool,
@@ -173,8 +173,10 @@ impl Driver {
         });
         // If it panicked it has said so itself.
         let _ = self.stand_in.join();
-        // An errand that was not begun any more has it. One that was has ended it.
-        let storage = self.storage.or_else(|| Some(common.shared.inbox.take_errand()?.storage));
+        // An errand that was not begun any more has it, or one that came back when nobody looked any more. Any other has ended it.
+        let inbox = &common.shared.inbox;
+        let storage = self.storage.or_else(|| Some(inbox.take_errand()?.storage));
+        let storage = storage.or_else(|| Some(inbox.take_returned()?.storage));
         if let Some(storage) = storage {
             storage.stop();
         }
@@ -196,11 +198,16 @@ impl Driver {
                 self.away(|storage| storage.snapshot_of(picture))?;
             }
             match next {
-                Next::Append(batch) if self.is_errand(&batch) => self.send(batch),
                 Next::Append(batch) => {
+                    let at = self.sit(&batch);
+                    if self.is_errand(&batch) {
+                        self.send(batch, at);
+                        continue;
+                    }
                     let last_seq = batch.last_seq;
                     let Appended { commit_us, room } = self.away(|storage| storage.append(batch))?;
                     self.pace.took(commit_us);
+                    self.placement.took(commit_us);
                     self.tell_of_room(room);
                     durable = Some((last_seq, commit_us));
                 }
@@ -238,9 +245,20 @@ impl Driver {
         self.may_look_out && few && takes_time && !wants_picture
     }
 
-    fn send(&mut self, batch: Batch) {
+    /// Where this batch is taken to the disk from; none: anywhere. Who takes many along works more than it waits, and goes where there
+    /// is room; and on a slow disk it is all the same.
+    fn sit(&mut self, batch: &Batch) -> Option<usize> {
+        let small = batch.contents.events <= SMALL_BATCH_EVENTS;
+        if self.may_look_out && small && (ERRAND_COMMIT_US_MIN..STAND_IN_AT_ONCE_US).contains(&self.pace.us())
+        {
+            return self.placement.sit();
+        }
+        self.placement.rise();
+        None
+    }
+
+    fn send(&mut self, batch: Batch, at: Option<usize>) {
         let Some(storage) = self.storage.take() else { panic!("nobody is at the disk") };
-        let at = self.placement.next();
         self.common.shared.inbox.send(Errand { storage, batch, at });
         // The stand-in sits on this processor.
         thread::yield_now();
@@ -265,6 +283,9 @@ impl Driver {
         };
         if self.may_look_out {
             inbox.look_out(patience.min(Duration::from_micros(look_out_us)));
+        }
+        if !on_errand && !inbox.has_news() {
+            self.placement.rise();
         }
         inbox.wait(Some(patience.saturating_sub(begun.elapsed())));
         self.waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -304,14 +325,12 @@ impl Driver {
         let most = if self.storage.is_none() { ERRAND_MESSAGES_AT_ONCE } else { usize::MAX };
         let turned = driven.turn(shared, most);
         let mut room = None;
-        if let Some(Back { storage, appended, at, .. }) = driven.back.take() {
+        if let Some(Back { storage, appended, .. }) = driven.back.take() {
             self.storage = Some(storage);
             if let Ok(Appended { commit_us, room: news }) = appended {
                 self.pace.took(commit_us);
+                self.placement.took(commit_us);
                 room = news;
-            }
-            if let Some(at) = at {
-                self.placement.came_back(at);
             }
         }
         if let Err(failure) = turned {

@@ -76,10 +76,13 @@ pub const STAND_IN_AT_ONCE_US: u64 = 500;
 /// when a disk begins to be slow. While nothing is written nobody looks.
 pub const STAND_IN_LOOK_EVERY_MS: u64 = 20;
 
+/// Batches of up to so many events are small: whoever takes them to the disk waits for it more than for a processor. It is no more
+/// than half of 64 clients ask for, and some more.
+pub const SMALL_BATCH_EVENTS: u64 = 48;
 /// A batch of so many events is taken to the disk by the stand-in while the other thread stays at the engine: more than one client
 /// alone asks for at a time, or a lock leaves behind that goes from one to the next, where there is nothing else to be decided
-/// meanwhile; and no more than half of 64 clients ask for, and some more.
-pub const ERRAND_EVENTS: std::ops::RangeInclusive<u64> = 5..=48;
+/// meanwhile; and a small one.
+pub const ERRAND_EVENTS: std::ops::RangeInclusive<u64> = 5..=SMALL_BATCH_EVENTS;
 /// A commit that takes less is not worth sending somebody: that takes some microseconds itself.
 pub const ERRAND_COMMIT_US_MIN: u64 = 20;
 /// Messages that are taken in at a time while the stand-in is at the disk: it needs the processor for a moment between writing
@@ -96,8 +99,8 @@ pub const LINGER_US: u64 = 1_000;
 
 /// So long the engine's thread looks out for the next request before it sleeps, if the last one came within this time: about
 /// what a client on the same machine takes from an answer to its next question. Falling asleep and being woken takes longer
-/// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too. The doors look out as long where a
-/// few are told something at once.
+/// than a third of that, and a processor that has nothing to do meanwhile goes to sleep too. To the doors who asks within this time
+/// is one of the few who were told something before.
 pub const LOOK_OUT_US: u64 = 150;
 /// So long the doors look out for an answer that is under way, if the one before took less: longer than a commit on a fast disk.
 /// Whoever falls asleep right before it comes has to be woken, and what is asked then is answered later still.
@@ -108,9 +111,10 @@ pub const LOOK_OUT_FOR_ANSWER_US: u64 = 400;
 pub const LOOK_OUT_ONE_BY_ONE_US: u64 = 400;
 /// Those who are told something when a lock goes from one to the next, and some more.
 pub const ONE_BY_ONE_MAX: usize = 4;
-/// When no more than so many are told something at once, the doors look out for who comes next: they are done with so few before
-/// they would have been woken for the next. It is half of 64 clients, which is what is told at once there, and some more; with 256
-/// the doors' thread and the clients need their processor to work.
+/// When no more than so many are told something at once, the doors look out for the answer to what they ask then: it is some
+/// moments away, and until it is there nobody has work for their processor. They do not look out for the questions: those who were
+/// told have the processor then, and leave it for another where somebody keeps looking beside them. It is half of 64 clients,
+/// which is what is told at once there, and some more; with 128 a twentieth is gained for a quarter more CPU, with 256 nothing.
 pub const FEW_TOLD_MAX: usize = 40;
 
 /// A commit that takes this long is worth a line in the log.

@@ -1,52 +1,157 @@
-//! On which processor the thread at the engine and the one at the disk sit, while batches are handed from one to the other: both
-//! on the same, and if it shows which one that is, on the one that hears the disk. There the first keeps the processor awake
-//! that the second is woken on, and handing over changes threads without waking anybody elsewhere. Nobody is held there for
-//! longer than it takes: the thread at the engine may always be moved by the system, and the other follows it.
+//! On which processor small batches are made durable. A disk's word arrives on one processor, and whoever waits for it there hears of
+//! it sooner than elsewhere. While small batches follow each other the first thread sits on one processor, and the stand-in goes
+//! to the disk from the same one: there the first keeps the processor awake that the second is woken on, and handing over changes
+//! threads without waking anybody elsewhere. Which one is best is found out by trying another now and then. Nobody is kept on a
+//! processor while there is nothing to do, or where batches are large.
 
-/// Every so many errands one is run without a bond, to see where the disk's word arrives.
-const TRY_EVERY: u32 = 64;
-/// So many of those in a row must have come back on the same processor before the first thread goes there.
-const TRIES: u32 = 2;
+/// Small batches that must have followed each other before the first thread sits down.
+const RUN: u32 = 8;
+/// Commits by which two processors are compared, of each the middle one.
+const COMPARED: usize = 25;
+/// Commits after moving that do not count: others have to find another place first.
+const SETTLING: u32 = 8;
+/// Commits from one trial to the next, at first; twice as many after each trial in vain...
+const TRY_EVERY_MIN: u32 = 256;
+/// ...up to so many.
+const TRY_EVERY_MAX: u32 = 16_384;
 
-/// Where the thread at the engine sits, and whether the other one shows it a better place.
-#[derive(Debug, Default)]
+/// Where the first thread sits. Used by that thread only.
+#[derive(Debug)]
 pub(crate) struct Placement {
-    errands: u32,
-    /// Where those without a bond came back lately, if not here, and how many in a row.
-    elsewhere: Option<(usize, u32)>,
+    bond: Bond,
+    /// Small batches since it last slept, or one was large.
+    run: u32,
+    /// None until it first sits down.
+    seats: Option<Seats>,
 }
 
 impl Placement {
-    /// Where the next errand is to be run; none: anywhere.
-    pub fn next(&mut self) -> Option<usize> {
-        self.errands = self.errands.wrapping_add(1);
-        if self.errands.is_multiple_of(TRY_EVERY) { None } else { here() }
+    /// Anywhere.
+    pub fn free() -> Placement {
+        Placement { bond: Bond::none(), run: 0, seats: None }
     }
 
-    /// An errand without a bond came back there.
-    pub fn came_back(&mut self, there: usize) {
-        if let Some(better) = self.judge(here(), there) {
-            processors::go_to(better);
+    /// Before a small batch is taken to the disk. Says from which processor; none: any.
+    pub fn sit(&mut self) -> Option<usize> {
+        self.run = self.run.saturating_add(1);
+        if self.run <= RUN {
+            return here();
+        }
+        if self.seats.is_none() {
+            self.seats = Seats::new(self.bond.processors(), here()?);
+        }
+        let seat = self.seats.as_ref()?.seat();
+        self.bond.change(Some(seat));
+        Some(seat)
+    }
+
+    /// That took so long.
+    pub fn took(&mut self, commit_us: u64) {
+        if self.run > RUN
+            && let Some(seats) = &mut self.seats
+        {
+            seats.took(commit_us);
         }
     }
 
-    /// Where to go, if it is time to.
-    fn judge(&mut self, here: Option<usize>, there: usize) -> Option<usize> {
-        if here.is_none_or(|here| here == there) {
-            self.elsewhere = None;
-            return None;
+    /// Before it sleeps, or does something else than taking a small batch to the disk.
+    pub fn rise(&mut self) {
+        if self.run > RUN
+            && let Some(seats) = &mut self.seats
+        {
+            seats.give_up_trying();
         }
-        let before = self.elsewhere.take().filter(|(at, _)| *at == there).map_or(0, |(_, times)| times);
-        if before + 1 == TRIES {
-            return Some(there);
-        }
-        self.elsewhere = Some((there, before + 1));
-        None
+        self.run = 0;
+        self.bond.change(None);
     }
 }
 
-/// A thread's bond to a processor, and the processor that a thread runs on, where they can be told apart.
-pub(crate) use processors::{Bond, here};
+/// Which processor to sit on. Knows how long commits took, and nothing of threads.
+#[derive(Debug)]
+struct Seats {
+    /// All that there are; at least two.
+    all: Vec<usize>,
+    /// The best so far, among them.
+    best: usize,
+    /// The one that was tried last, or is being tried.
+    other: usize,
+    /// Whether it is being tried.
+    trying: bool,
+    /// Commits since it was last decided where to sit.
+    commits: u32,
+    /// Those from one trial to the next.
+    try_every: u32,
+    /// How long the last ones took that count.
+    lately: Vec<u64>,
+    /// The middle one of those before the trial.
+    best_us: u64,
+}
+
+impl Seats {
+    /// None where there is no choice.
+    fn new(all: Vec<usize>, here: usize) -> Option<Seats> {
+        let best = all.iter().position(|processor| *processor == here)?;
+        let lately = Vec::with_capacity(COMPARED);
+        let seats = Seats {
+            best,
+            other: best,
+            trying: false,
+            commits: 0,
+            try_every: TRY_EVERY_MIN,
+            lately,
+            best_us: 0,
+            all,
+        };
+        (seats.all.len() > 1).then_some(seats)
+    }
+
+    fn seat(&self) -> usize {
+        self.all[if self.trying { self.other } else { self.best }]
+    }
+
+    fn took(&mut self, commit_us: u64) {
+        self.commits += 1;
+        let counted_from = if self.trying { SETTLING } else { self.try_every - COMPARED as u32 };
+        if self.commits <= counted_from {
+            return;
+        }
+        self.lately.push(commit_us);
+        if self.lately.len() < COMPARED {
+            return;
+        }
+        self.lately.sort_unstable();
+        let middle_us = self.lately[COMPARED / 2];
+        if !self.trying {
+            self.best_us = middle_us;
+            self.other = (self.other + 1) % self.all.len();
+            if self.other == self.best {
+                self.other = (self.other + 1) % self.all.len();
+            }
+        } else if middle_us < self.best_us - self.best_us / 16 {
+            (self.best, self.other) = (self.other, self.best);
+            self.try_every = TRY_EVERY_MIN;
+        } else {
+            self.try_every = (self.try_every * 2).min(TRY_EVERY_MAX);
+        }
+        self.begin(!self.trying);
+    }
+
+    fn give_up_trying(&mut self) {
+        if self.trying {
+            self.begin(false);
+        }
+        self.lately.clear();
+    }
+
+    fn begin(&mut self, trying: bool) {
+        self.trying = trying;
+        self.commits = 0;
+        self.lately.clear();
+    }
+}
+
+pub(crate) use processors::Bond;
+use processors::here;
 
 #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
 mod processors {
@@ -55,16 +160,6 @@ mod processors {
     /// The processor that this thread runs on.
     pub fn here() -> Option<usize> {
         Some(sched_getcpu())
-    }
-
-    /// Goes to that processor, and may be moved from there again.
-    pub fn go_to(processor: usize) {
-        // Where it cannot be had nothing is lost but time.
-        if let Ok(all) = sched_getaffinity(None)
-            && sched_setaffinity(None, &only(processor)).is_ok()
-        {
-            let _ = sched_setaffinity(None, &all);
-        }
     }
 
     fn only(processor: usize) -> CpuSet {
@@ -86,6 +181,12 @@ mod processors {
     impl Bond {
         pub fn none() -> Bond {
             Bond { all: sched_getaffinity(None).ok(), to: None }
+        }
+
+        /// Those that it may be bound to.
+        pub fn processors(&self) -> Vec<usize> {
+            let Some(all) = &self.all else { return Vec::new() };
+            (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).collect()
         }
 
         /// To this processor from now on, or to none.
@@ -112,14 +213,16 @@ mod processors {
         None
     }
 
-    pub fn go_to(_: usize) {}
-
     #[derive(Debug)]
     pub struct Bond;
 
     impl Bond {
         pub fn none() -> Bond {
             Bond
+        }
+
+        pub fn processors(&self) -> Vec<usize> {
+            Vec::new()
         }
 
         pub fn change(&mut self, _: Option<usize>) {}
@@ -130,32 +233,90 @@ mod processors {
 mod tests {
     use super::*;
 
-    #[test]
-    fn it_moves_to_where_the_word_arrives_again_and_again() {
-        let mut placement = Placement::default();
-        assert_eq!([0, 1, 0, 1, 2, 1].map(|there| placement.judge(Some(0), there)), [None; 6]);
-        assert_eq!(placement.judge(Some(0), 1), Some(1));
-        assert_eq!(placement.judge(Some(1), 1), None);
-        assert_eq!(placement.judge(None, 5), None, "where processors cannot be told apart");
+    /// Where it sits after so many commits that take as long as is said of each processor.
+    fn sits_after(seats: &mut Seats, commits: u32, takes_us: impl Fn(usize) -> u64) -> usize {
+        for _ in 0..commits {
+            seats.took(takes_us(seats.seat()));
+        }
+        seats.seat()
     }
 
     #[test]
-    fn one_errand_in_many_is_run_without_a_bond() {
-        let mut placement = Placement::default();
-        let unbound = (0..3 * TRY_EVERY).filter(|_| placement.next().is_none()).count();
-        assert!(unbound == 3 || here().is_none());
+    fn it_finds_the_best_processor_and_stays_there() {
+        let takes_us = |processor| if processor == 7 { 80 } else { 100 };
+        let mut seats = Seats::new(vec![1, 3, 5, 7], 3).unwrap();
+        let around = 3 * (TRY_EVERY_MIN + TRY_EVERY_MAX);
+        assert_eq!(sits_after(&mut seats, around, takes_us), 7);
+        let (mut elsewhere, many) = (0, 40 * TRY_EVERY_MAX);
+        for _ in 0..many {
+            elsewhere += u32::from(seats.seat() != 7);
+            seats.took(takes_us(seats.seat()));
+        }
+        assert!(
+            (40..many / 200).contains(&elsewhere),
+            "it looks now and then, and not for long: {elsewhere}"
+        );
+        assert_eq!(sits_after(&mut seats, around, |processor| if processor == 1 { 60 } else { 100 }), 1);
+    }
+
+    #[test]
+    fn a_difference_that_says_nothing_moves_nobody() {
+        let mut seats = Seats::new(vec![0, 1], 0).unwrap();
+        for commits in 0..4 * TRY_EVERY_MAX {
+            let best = seats.best;
+            // One commit in ten waits for somebody else, and the other processor is a little quicker.
+            let us = if commits.is_multiple_of(10) { 5_000 } else { 100 };
+            seats.took(if seats.seat() == 1 { us - 5 } else { us });
+            assert_eq!(best, 0);
+        }
+    }
+
+    #[test]
+    fn a_trial_ends_when_it_is_disturbed() {
+        let mut seats = Seats::new(vec![0, 1], 0).unwrap();
+        assert_eq!(sits_after(&mut seats, TRY_EVERY_MIN, |_| 100), 1);
+        seats.took(1);
+        seats.give_up_trying();
+        assert_eq!((seats.seat(), seats.try_every), (0, TRY_EVERY_MIN));
+        assert_eq!(sits_after(&mut seats, TRY_EVERY_MIN, |_| 100), 1);
+        assert!(Seats::new(vec![0], 0).is_none() && Seats::new(vec![0, 1], 2).is_none());
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_bond_holds_until_it_is_let_go_and_going_somewhere_is_none() {
+    fn a_thread_sits_while_small_batches_follow_each_other() {
+        let all = || rustix::thread::sched_getaffinity(None).unwrap();
+        let free = all();
+        let mut placement = Placement::free();
+        let sit = |placement: &mut Placement| {
+            let at = placement.sit();
+            placement.took(100);
+            at
+        };
+        for _ in 0..RUN {
+            assert!(sit(&mut placement).is_some());
+            assert_eq!(all(), free);
+        }
+        for _ in 0..2 * TRY_EVERY_MIN {
+            let at = sit(&mut placement);
+            assert!(
+                at.is_none_or(|at| at == here().unwrap() && all().count() == 1),
+                "with one processor: none"
+            );
+        }
+        placement.rise();
+        assert_eq!(all(), free);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_bond_holds_until_it_is_let_go() {
         let all = rustix::thread::sched_getaffinity(None).unwrap();
         let mut bond = Bond::none();
-        for processor in (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)) {
+        for processor in bond.processors() {
             bond.change(Some(processor));
             assert_eq!(here(), Some(processor));
             bond.change(None);
-            processors::go_to(processor);
             assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), all);
         }
         bond.change(Some(usize::MAX));

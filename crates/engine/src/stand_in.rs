@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::driven::{Common, FailOnPanic};
 use crate::inbox::{StandingIn, Wanted};
 use crate::limits::STAND_IN_LOOK_EVERY_MS;
-use crate::placement::{self, Bond};
+use crate::placement::Bond;
 use crate::storage::{Back, Errand};
 
 /// Runs until the engine has ended.
@@ -38,8 +38,7 @@ fn run(common: &Common, errand: Errand, bond: &mut Bond) {
     bond.change(at);
     let last_seq = batch.last_seq;
     let appended = storage.append(batch);
-    let at = if at.is_none() { placement::here() } else { None };
-    let back = Back { storage, last_seq, appended, at };
+    let back = Back { storage, last_seq, appended };
     if let Err(back) = common.shared.inbox.bring(Box::new(back)) {
         // The engine has ended meanwhile, and nobody hears of it.
         back.storage.stop();

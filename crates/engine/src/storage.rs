@@ -37,8 +37,6 @@ pub(crate) struct Back {
     pub storage: Box<Storage>,
     pub last_seq: Seq,
     pub appended: Result<Appended, StorageError>,
-    /// Where it came back, if it might have done so anywhere.
-    pub at: Option<usize>,
 }
 
 /// A batch is durable.
