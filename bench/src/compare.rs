@@ -148,8 +148,10 @@ pub fn run(
                 book.fail(&format!("{system}, warming up"), &error);
             }
         }
-        for &plan in &plans {
-            for (system, running) in &running {
+        for (number, &plan) in plans.iter().enumerate() {
+            // Nobody is always the first, nor always after the same one.
+            let first = (round + number) % running.len().max(1);
+            for (system, running) in running[first..].iter().chain(&running[..first]) {
                 one_system(plan, system, running, book, progress);
             }
             if plan.workload == Workload::Contended {

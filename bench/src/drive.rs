@@ -278,6 +278,10 @@ async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -
         // Nobody is waited for where nobody else wants it.
         let waited = if contended { began.elapsed() } else { Duration::ZERO };
         shared.referee.enter(lock, number, C::token(&held));
+        if contended {
+            // Whoever was told that it holds the lock too is seen now, also where one thread runs all clients.
+            tokio::task::yield_now().await;
+        }
         shared.referee.leave(lock, number);
         client.release(held).await?;
         let ended = Instant::now();
@@ -295,6 +299,63 @@ async fn run<C: LockClient>(mut client: C, number: usize, shared: Arc<Shared>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    /// Gives everybody what they ask for, under tokens that grow.
+    struct GivesToAll(Arc<AtomicU64>);
+
+    impl LockClient for GivesToAll {
+        type Held = u64;
+
+        async fn acquire(&mut self, _: &str) -> Result<u64, String> {
+            tokio::task::yield_now().await;
+            Ok(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+
+        async fn renew(&mut self, _: &mut u64) -> Result<(), String> {
+            Ok(())
+        }
+
+        async fn release(&mut self, _: u64) -> Result<(), String> {
+            tokio::task::yield_now().await;
+            Ok(())
+        }
+
+        fn token(held: &u64) -> Option<u64> {
+            Some(*held)
+        }
+    }
+
+    #[test]
+    fn a_service_that_gives_a_lock_to_two_at_once_is_found_out_by_one_thread() {
+        let shared = |workload, names| {
+            let (phase, referee) = (AtomicU8::new(COUNTING), Referee::new(names));
+            Arc::new(Shared { workload, phase, referee })
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        for (workload, names, fair) in
+            [(Workload::Contended, 1, false), (Workload::Uncontended, 2 * NAMES_EACH, true)]
+        {
+            let (shared, tokens) = (shared(workload, names), Arc::new(AtomicU64::new(1)));
+            let cycles = runtime.block_on(async {
+                let clients: Vec<_> = (0..2)
+                    .map(|number| run(GivesToAll(Arc::clone(&tokens)), number, Arc::clone(&shared)))
+                    .map(tokio::spawn)
+                    .collect();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                shared.phase.store(OVER, Ordering::Release);
+                let mut cycles = 0;
+                for client in clients {
+                    cycles += client.await.unwrap().unwrap().cycles_us.len();
+                }
+                cycles
+            });
+            assert!(cycles > 0);
+            let verdict = shared.referee.verdict();
+            assert_eq!(verdict.is_ok(), fair, "{verdict:?}");
+            assert!(fair || verdict.unwrap_err().contains("at once"));
+        }
+    }
 
     #[test]
     fn a_client_uses_all_its_locks_in_turn() {

@@ -28,11 +28,14 @@ pub fn facts(folder: &Path) -> Result<Vec<(String, String)>, String> {
     }
     let disk = Percentiles::of(disk::commits(folder, disk::RECORD_BYTES, Duration::from_secs(1))?);
     let distribution = field(&read("/etc/os-release"), "PRETTY_NAME", '=');
+    let processors = read("/proc/cpuinfo");
+    let processor = ["model name", "cpu family", "model"].map(|name| field(&processors, name, ':'));
     Ok([
         (crate::report::TAKEN, date()),
         ("system", distribution.trim_matches('"').to_owned()),
         ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
-        ("processor", field(&read("/proc/cpuinfo"), "model name", ':')),
+        ("revision of Leasehold", revision()),
+        ("processor", format!("{}, family {}, model {}", processor[0], processor[1], processor[2])),
         ("cores", format!("{cores}, shared by servers and clients")),
         ("memory", format!("{:.0} GiB", memory_kib / 1048576.0)),
         ("file system", format!("{system} on {device}")),
@@ -46,8 +49,19 @@ pub fn facts(folder: &Path) -> Result<Vec<(String, String)>, String> {
 }
 
 fn date() -> String {
-    let asked = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output();
-    asked.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned()).unwrap_or_default()
+    said_by(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])).unwrap_or_default()
+}
+
+/// Of the sources that lie here; `-dirty` where they are not all committed.
+fn revision() -> String {
+    let described = said_by(Command::new("git").args(["describe", "--always", "--dirty", "--match="]));
+    described.unwrap_or_else(|| "unknown: not a checkout".to_owned())
+}
+
+/// What a program says, if all goes well.
+fn said_by(program: &mut Command) -> Option<String> {
+    let said = program.output().ok().filter(|said| said.status.success())?;
+    Some(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
 /// The device and the kind of file system that a folder is on: of all mounts above it, the nearest, and of those the last.

@@ -16,7 +16,7 @@ const HAND_MADE: &str = "pipeline";
 
 /// Which clients of another system count. Of those that do, the better one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Clients {
+pub enum Clients {
     /// Those that its users have.
     Usual,
     /// The hand-made one, too.
@@ -192,6 +192,29 @@ pub struct Judged {
     pub fastest: Option<f64>,
 }
 
+impl Judged {
+    /// Whether it is reached; none where it was not measured.
+    pub fn is_reached(&self, clients: Clients) -> Option<bool> {
+        let measured = match clients {
+            Clients::Usual => self.measured,
+            Clients::All => self.fastest.or(self.measured),
+        };
+        measured.map(|measured| self.goal.verdict(Some(measured)) != "not met")
+    }
+}
+
+/// How many goals are reached: beside the clients that others' users have, and beside the fastest of all.
+pub fn tally(book: &Book) -> String {
+    let judged: Vec<Judged> = judged(book).collect();
+    let reached = |clients| judged.iter().filter(|judged| judged.is_reached(clients) == Some(true)).count();
+    format!(
+        "Reached: {} of {}. Where the fastest client of all counts for Redis: {}.\n\n",
+        reached(Clients::Usual),
+        judged.len(),
+        reached(Clients::All),
+    )
+}
+
 /// Each goal.
 pub fn judged(book: &Book) -> impl Iterator<Item = Judged> {
     let rounds: Vec<Book> = book.rounds().collect();
@@ -208,7 +231,7 @@ pub fn judged(book: &Book) -> impl Iterator<Item = Judged> {
 /// All of them, as a Markdown table.
 pub fn table(book: &Book) -> String {
     let mut text = String::from(
-        "| workload | against | reach | then aim for | measured | | single repetitions | against its fastest client |\n\
+        "| workload | against | reach | then aim for | measured | | single repetitions | against its fastest client of all |\n\
          | --- | --- | ---: | ---: | ---: | --- | --- | --- |\n",
     );
     for Judged { goal, measured, single, fastest } in judged(book) {
@@ -262,6 +285,8 @@ mod tests {
         assert_eq!(first(&book), (None, "not measured", Some(0.5), "not met"), "there is no library");
         record(&mut book, "redis-memory", "multiplexed", 64, 100.0);
         assert_eq!(first(&book), (Some(0.7), "met", Some(0.5), "not met"));
+        let reached = "Reached: 1 of 13. Where the fastest client of all counts for Redis: 0.";
+        assert_eq!(tally(&book).trim_end(), reached);
         let row = "| ≥ 0.60 | ≥ 0.80 | 0.70 | met |  | 0.50: not met |";
         assert!(table(&book).contains(row), "{row} is not in\n{}", table(&book));
         record(&mut book, "redis-memory", "connections", 64, 150.0);

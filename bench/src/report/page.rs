@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::goals::spread;
+use super::goals::{spread, tally};
 use super::plots::Plot;
 use super::units::{heading, number, show, whole};
 use super::{FIGURES, Taken};
@@ -33,7 +33,7 @@ const SECTIONS: &[Section] = &[
         workload: "contended",
         title: "Contended: one lock that all want",
         about: "Each client waits for the lock, gives it back at once, and asks again. Only true changes of holder count, not a \
-                holder that gets it once more. `longest to median` is of waits; `least to most` compares how often the unluckiest \
+                holder that gets it once more. `longest to median` is of waits in the time that is counted (two seconds, in a quick look a third of one); `least to most` compares how often the unluckiest \
                 client had the lock with the luckiest. Leasehold, etcd and ZooKeeper have a line to stand in; with Redis clients \
                 try again after a random pause of up to 10 ms. The disk alone is a line in which each change of holder is one \
                 write and one sync by a thread that does nothing else, to see what of it is the disk's.",
@@ -42,7 +42,9 @@ const SECTIONS: &[Section] = &[
     Section {
         workload: "renewals",
         title: "Renewals",
-        about: "Each client keeps one lease of its own alive, as fast as it can.",
+        about: "Each client keeps one lease of its own alive, as fast as it can. What a renewal promises differs: Leasehold and etcd answer \
+                it from memory and write nothing, and after a crash no lease ends earlier than was told; Redis with `appendfsync \
+                always` and PostgreSQL write and sync each one.",
         sizes: "clients",
     },
     Section {
@@ -137,13 +139,13 @@ pub fn markdown(taken: &Taken, plots: &[Plot]) -> String {
             "interleaved and several times; shown is the median of each value"
         },
     );
-    let _ = write!(text, "## Goals\n\n{}\n", taken.goals());
+    let _ = write!(text, "## Goals\n\n{}\n{}", taken.goals(), tally(&taken.book));
     text.push_str(
-        "Ratios are of rates, or of times where lower is better. Of other systems the better of their clients counts. \
-         `Redis, multiplexed` is the better of the two that its users have: the multiplexed connection of the library redis-rs, and \
-         a connection each. Its fastest client is the best of all that were measured, among them a pipeline that was written for \
-         this benchmark and does nothing else. In rows without that column all clients count. \
-         Single repetitions are the least and the greatest ratio of those that were taken right after each other.\n\n",
+        "Ratios are of rates, or of times where lower is better. Of each system the better of its clients counts. \
+         Redis is judged twice. `Redis, multiplexed` is library against library: our SDK beside the better of redis-rs' multiplexed \
+         connection and a connection for each client. The last column counts the fastest of all, which is a pipeline that was written for \
+         this benchmark and does nothing but this. In rows without that column all clients count anyway. \
+         Single repetitions are the least and the greatest ratio within one repetition.\n\n",
     );
     evenness(&mut text, taken);
     machine(&mut text, taken);
@@ -193,7 +195,8 @@ fn evenness(text: &mut String, taken: &Taken) {
     let _ = write!(
         text,
         "A hiccup of the disk makes everybody wait. In a line of 64 on the disk alone, measured beside the others, the longest wait \
-         was {} times the median (single repetitions: {}).\n\n",
+         was {} times the median (single repetitions: {}). It writes through the system's cache, as most programs do; Leasehold writes \
+         past it.\n\n",
         number(ratio),
         spread(&single),
     );
