@@ -151,7 +151,11 @@ pub fn run(
         for (number, &plan) in plans.iter().enumerate() {
             // Nobody is always the first, nor always after the same one.
             let first = (round + number) % running.len().max(1);
-            for (system, running) in running[first..].iter().chain(&running[..first]) {
+            let mut order: Vec<_> = running[first..].iter().chain(&running[..first]).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for (system, running) in order {
                 one_system(plan, system, running, book, progress);
             }
             if plan.workload == Workload::Contended {

@@ -207,8 +207,10 @@ impl Judged {
 pub fn tally(book: &Book) -> String {
     let judged: Vec<Judged> = judged(book).collect();
     let reached = |clients| judged.iter().filter(|judged| judged.is_reached(clients) == Some(true)).count();
+    let not_measured = judged.iter().filter(|judged| judged.is_reached(Clients::Usual).is_none()).count();
+    let measured = if not_measured == 0 { String::new() } else { format!(", {not_measured} not measured") };
     format!(
-        "Reached: {} of {}. Where the fastest client of all counts for Redis: {}.\n\n",
+        "Reached: {} of {}{measured}. Where the fastest client of all counts for Redis: {}.\n\n",
         reached(Clients::Usual),
         judged.len(),
         reached(Clients::All),
@@ -285,7 +287,8 @@ mod tests {
         assert_eq!(first(&book), (None, "not measured", Some(0.5), "not met"), "there is no library");
         record(&mut book, "redis-memory", "multiplexed", 64, 100.0);
         assert_eq!(first(&book), (Some(0.7), "met", Some(0.5), "not met"));
-        let reached = "Reached: 1 of 13. Where the fastest client of all counts for Redis: 0.";
+        let reached =
+            "Reached: 1 of 13, 12 not measured. Where the fastest client of all counts for Redis: 0.";
         assert_eq!(tally(&book).trim_end(), reached);
         let row = "| ≥ 0.60 | ≥ 0.80 | 0.70 | met |  | 0.50: not met |";
         assert!(table(&book).contains(row), "{row} is not in\n{}", table(&book));

@@ -249,11 +249,14 @@ impl Driver {
     /// is room; and on a slow disk it is all the same.
     fn sit(&mut self, batch: &Batch) -> Option<usize> {
         let small = batch.contents.events <= SMALL_BATCH_EVENTS;
-        if self.may_look_out && small && (ERRAND_COMMIT_US_MIN..STAND_IN_AT_ONCE_US).contains(&self.pace.us())
-        {
+        let commit_us = self.pace.us();
+        if !self.may_look_out || !small || commit_us < ERRAND_COMMIT_US_MIN {
+            self.placement.rise();
+        } else if commit_us >= STAND_IN_AT_ONCE_US {
+            self.placement.rise_for_good();
+        } else {
             return self.placement.sit();
         }
-        self.placement.rise();
         None
     }
 
@@ -284,10 +287,11 @@ impl Driver {
         if self.may_look_out {
             inbox.look_out(patience.min(Duration::from_micros(look_out_us)));
         }
-        if !on_errand && !inbox.has_news() {
+        let patience = patience.saturating_sub(begun.elapsed());
+        if !patience.is_zero() && !inbox.has_news() {
             self.placement.rise();
         }
-        inbox.wait(Some(patience.saturating_sub(begun.elapsed())));
+        inbox.wait(Some(patience));
         self.waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     }
 

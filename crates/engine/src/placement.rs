@@ -1,8 +1,8 @@
 //! On which processor small batches are made durable. A disk's word arrives on one processor, and whoever waits for it there hears of
 //! it sooner than elsewhere. While small batches follow each other the first thread sits on one processor, and the stand-in goes
 //! to the disk from the same one: there the first keeps the processor awake that the second is woken on, and handing over changes
-//! threads without waking anybody elsewhere. Which one is best is found out by trying another now and then. Nobody is kept on a
-//! processor while there is nothing to do, or where batches are large.
+//! threads without waking anybody elsewhere. Which one is best is found out by trying another now and then. The first thread is not
+//! kept there while it has nothing to do, nor where batches are large or the disk is slow.
 
 /// Small batches that must have followed each other before the first thread sits down.
 const RUN: u32 = 8;
@@ -37,8 +37,12 @@ impl Placement {
         if self.run <= RUN {
             return here();
         }
-        if self.seats.is_none() {
-            self.seats = Seats::new(self.bond.processors(), here()?);
+        if self.run == RUN + 1 {
+            // Somebody may have changed meanwhile where this thread may run.
+            let all = self.bond.processors();
+            if self.seats.as_ref().is_none_or(|seats| seats.all != all) {
+                self.seats = Seats::new(all, here()?);
+            }
         }
         let seat = self.seats.as_ref()?.seat();
         self.bond.change(Some(seat));
@@ -54,15 +58,29 @@ impl Placement {
         }
     }
 
-    /// Before it sleeps, or does something else than taking a small batch to the disk.
+    /// Before it sleeps, or takes a large batch to the disk.
     pub fn rise(&mut self) {
         if self.run > RUN
             && let Some(seats) = &mut self.seats
+            && seats.trying
         {
-            seats.give_up_trying();
+            seats.begin(false);
         }
         self.run = 0;
         self.bond.change(None);
+    }
+
+    /// Commits take so long that it is all the same where they are made, or this seat is to blame: somebody else may be on that
+    /// processor and stay there.
+    pub fn rise_for_good(&mut self) {
+        if self.run > RUN {
+            match &mut self.seats {
+                Some(seats) if seats.trying => seats.was_in_vain(),
+                // It begins anew from where the system puts it.
+                seats => *seats = None,
+            }
+        }
+        self.rise();
     }
 }
 
@@ -110,7 +128,7 @@ impl Seats {
     }
 
     fn took(&mut self, commit_us: u64) {
-        self.commits += 1;
+        self.commits = self.commits.saturating_add(1);
         let counted_from = if self.trying { SETTLING } else { self.try_every - COMPARED as u32 };
         if self.commits <= counted_from {
             return;
@@ -127,20 +145,19 @@ impl Seats {
             if self.other == self.best {
                 self.other = (self.other + 1) % self.all.len();
             }
+            self.begin(true);
         } else if middle_us < self.best_us - self.best_us / 16 {
             (self.best, self.other) = (self.other, self.best);
             self.try_every = TRY_EVERY_MIN;
+            self.begin(false);
         } else {
-            self.try_every = (self.try_every * 2).min(TRY_EVERY_MAX);
+            self.was_in_vain();
         }
-        self.begin(!self.trying);
     }
 
-    fn give_up_trying(&mut self) {
-        if self.trying {
-            self.begin(false);
-        }
-        self.lately.clear();
+    fn was_in_vain(&mut self) {
+        self.try_every = (self.try_every * 2).min(TRY_EVERY_MAX);
+        self.begin(false);
     }
 
     fn begin(&mut self, trying: bool) {
@@ -183,8 +200,11 @@ mod processors {
             Bond { all: sched_getaffinity(None).ok(), to: None }
         }
 
-        /// Those that it may be bound to.
-        pub fn processors(&self) -> Vec<usize> {
+        /// Those that it may be bound to. Looks again if it is not bound.
+        pub fn processors(&mut self) -> Vec<usize> {
+            if self.to.is_none() {
+                self.all = sched_getaffinity(None).ok();
+            }
             let Some(all) = &self.all else { return Vec::new() };
             (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).collect()
         }
@@ -193,6 +213,9 @@ mod processors {
         pub fn change(&mut self, to: Option<usize>) {
             if self.to == to {
                 return;
+            }
+            if self.to.is_none() {
+                self.all = sched_getaffinity(None).ok();
             }
             let Some(all) = &self.all else { return };
             let set = to.map_or(*all, only);
@@ -221,7 +244,7 @@ mod processors {
             Bond
         }
 
-        pub fn processors(&self) -> Vec<usize> {
+        pub fn processors(&mut self) -> Vec<usize> {
             Vec::new()
         }
 
@@ -275,10 +298,24 @@ mod tests {
     fn a_trial_ends_when_it_is_disturbed() {
         let mut seats = Seats::new(vec![0, 1], 0).unwrap();
         assert_eq!(sits_after(&mut seats, TRY_EVERY_MIN, |_| 100), 1);
-        seats.took(1);
-        seats.give_up_trying();
-        assert_eq!((seats.seat(), seats.try_every), (0, TRY_EVERY_MIN));
-        assert_eq!(sits_after(&mut seats, TRY_EVERY_MIN, |_| 100), 1);
+        let mut placement = Placement { bond: Bond::none(), run: RUN + 1, seats: Some(seats) };
+        let how = |placement: &Placement| {
+            let seats = placement.seats.as_ref();
+            seats.map(|seats| (seats.trying, seats.all[seats.best], seats.try_every))
+        };
+        placement.took(1);
+        placement.rise();
+        assert_eq!(how(&placement), Some((false, 0, TRY_EVERY_MIN)), "something came in between");
+        placement.run = RUN + 1;
+        (0..TRY_EVERY_MIN).for_each(|_| placement.took(100));
+        assert_eq!(how(&placement), Some((true, 0, TRY_EVERY_MIN)));
+        placement.rise_for_good();
+        assert_eq!(how(&placement), Some((false, 0, 2 * TRY_EVERY_MIN)), "it was very slow there");
+        placement.rise_for_good();
+        assert_eq!(how(&placement), Some((false, 0, 2 * TRY_EVERY_MIN)), "nobody sat");
+        placement.run = RUN + 1;
+        placement.rise_for_good();
+        assert_eq!(how(&placement), None, "this seat has become very slow");
         assert!(Seats::new(vec![0], 0).is_none() && Seats::new(vec![0, 1], 2).is_none());
     }
 

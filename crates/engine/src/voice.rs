@@ -39,6 +39,8 @@ impl<T> Earful<T> {
     }
 }
 
+/// Room for what is written that is kept however little is in it.
+const KEPT_ROOM_BYTES: usize = 64 << 10;
 /// Room for so much is little, whatever is in it...
 const SPARE_ROOM: usize = 64;
 /// ...and for so many times what is in it.
@@ -80,8 +82,8 @@ impl<T> Voice<T> {
     }
 
     /// Says all of this at once, with what was written beside it. Where nothing waits to be heard it is exchanged, so that
-    /// nothing is copied while somebody may wait to hear it; but not for little in large rooms, which would go from those who hear
-    /// much to those who hear little, and stay with them. What nobody will hear stays where it is.
+    /// nothing is copied while somebody may wait to hear it. Little in large rooms is copied: else the rooms would go from those who
+    /// hear much to those who hear little, and stay with them. What nobody will hear stays where it is.
     pub fn say_all(&self, all: &mut Earful<T>, sleepers: &mut Sleepers) -> bool {
         let mut state = lock(&self.0);
         if !state.deaf && !all.said.is_empty() {
@@ -93,6 +95,9 @@ impl<T> Voice<T> {
             } else {
                 said.append(&mut all.said);
                 written.append(&mut all.written);
+                if all.written.capacity() > KEPT_ROOM_BYTES {
+                    all.written.shrink_to(all.written.capacity() / 2);
+                }
             }
             sleepers.0.extend(state.sleeper.take());
         }
@@ -235,8 +240,11 @@ mod tests {
         let mut all = Earful::default();
         assert!(hears(&much, &mut much_ear, &mut all, 500) >= 50_000);
         assert!(all.written.capacity() < 1_000, "it was exchanged");
-        all.written.reserve(50_000);
+        all.written.reserve_exact(50_000);
         assert!(hears(&little, &mut little_ear, &mut all, 2) < 1_000);
         assert!(all.written.capacity() >= 50_000 && all.written.is_empty(), "it was copied");
+        all.written.reserve_exact(100 * KEPT_ROOM_BYTES);
+        (0..10).for_each(|_| assert!(hears(&little, &mut little_ear, &mut all, 2) < 1_000));
+        assert!(all.written.capacity() <= KEPT_ROOM_BYTES, "what was needed once is given back");
     }
 }

@@ -156,7 +156,7 @@ pub const STATUS_DETAIL_BYTES_MAX: usize = 4 * 1024;
 pub const GROUP_BYTES_MAX: usize = 1024 * 1024;
 /// Operations that a group may have, for each that may be in flight: what is over is refused one by one, and each refusal takes room...
 pub const GROUP_OPERATIONS_PER_IN_FLIGHT: usize = 4;
-/// ...and beside those: cancels and newer attempts, which count nowhere.
+/// ...and beside those: newer attempts of what is in flight count nowhere.
 pub const GROUP_OPERATIONS_MIN: usize = 1024;
 /// Room that is made for a group of answers before any is there; more grows as it comes.
 pub const TOLD_ROOM_BYTES_MAX: usize = 64 * 1024;
