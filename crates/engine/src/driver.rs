@@ -207,7 +207,7 @@ impl Driver {
                     let last_seq = batch.last_seq;
                     let Appended { commit_us, room } = self.away(|storage| storage.append(batch))?;
                     self.pace.took(commit_us);
-                    self.placement.took(commit_us);
+                    self.placement.took(commit_us, self.pace.us());
                     self.tell_of_room(room);
                     durable = Some((last_seq, commit_us));
                 }
@@ -333,7 +333,7 @@ impl Driver {
             self.storage = Some(storage);
             if let Ok(Appended { commit_us, room: news }) = appended {
                 self.pace.took(commit_us);
-                self.placement.took(commit_us);
+                self.placement.took(commit_us, self.pace.us());
                 room = news;
             }
         }

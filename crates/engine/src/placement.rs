@@ -2,7 +2,7 @@
 //! it sooner than elsewhere. While small batches follow each other the first thread sits on one processor, and the stand-in goes
 //! to the disk from the same one: there the first keeps the processor awake that the second is woken on, and handing over changes
 //! threads without waking anybody elsewhere. Which one is best is found out by trying another now and then. The first thread is not
-//! kept there while it has nothing to do, nor where batches are large or the disk is slow.
+//! kept there while it has nothing to do, nor where batches are large, the disk is slow, or somebody else wants that processor.
 
 /// Small batches that must have followed each other before the first thread sits down.
 const RUN: u32 = 8;
@@ -15,12 +15,25 @@ const TRY_EVERY_MIN: u32 = 256;
 /// ...up to so many.
 const TRY_EVERY_MAX: u32 = 16_384;
 
+/// A commit that takes so many times what commits take at the moment has waited for somebody else, for the processor or the disk: who is
+/// bound cannot get out of the way, and is not bound for a while.
+const DISTURBED_TIMES: u64 = 8;
+/// So many small batches at first, twice as many each time that it happens again soon...
+const FREE_MIN: u32 = 256;
+/// ...up to so many.
+const FREE_MAX: u32 = 16_384;
+
 /// Where the first thread sits. Used by that thread only.
 #[derive(Debug)]
 pub(crate) struct Placement {
     bond: Bond,
     /// Small batches since it last slept, or one was large.
     run: u32,
+    /// Small batches before it may sit down again.
+    free: u32,
+    /// How many there are after the next disturbance, and for how many it has sat since the last one.
+    free_next: u32,
+    sat: u32,
     /// None until it first sits down.
     seats: Option<Seats>,
 }
@@ -28,11 +41,15 @@ pub(crate) struct Placement {
 impl Placement {
     /// Anywhere.
     pub fn free() -> Placement {
-        Placement { bond: Bond::none(), run: 0, seats: None }
+        Placement { bond: Bond::none(), run: 0, free: 0, free_next: FREE_MIN, sat: 0, seats: None }
     }
 
     /// Before a small batch is taken to the disk. Says from which processor; none: any.
     pub fn sit(&mut self) -> Option<usize> {
+        if self.free > 0 {
+            self.free -= 1;
+            return here();
+        }
         self.run = self.run.saturating_add(1);
         if self.run <= RUN {
             return here();
@@ -49,13 +66,26 @@ impl Placement {
         Some(seat)
     }
 
-    /// That took so long.
-    pub fn took(&mut self, commit_us: u64) {
-        if self.run > RUN
-            && let Some(seats) = &mut self.seats
-        {
-            seats.took(commit_us);
+    /// That took so long, where commits usually take so long at the moment.
+    pub fn took(&mut self, commit_us: u64, usual_us: u64) {
+        if self.run <= RUN {
+            return;
         }
+        let Some(seats) = &mut self.seats else { return };
+        self.sat = self.sat.saturating_add(1);
+        if commit_us <= usual_us.saturating_mul(DISTURBED_TIMES) {
+            return seats.took(commit_us);
+        }
+        if seats.trying {
+            seats.was_in_vain();
+        }
+        if self.sat > self.free_next {
+            self.free_next = FREE_MIN;
+        }
+        self.free = self.free_next;
+        self.free_next = (self.free_next * 2).min(FREE_MAX);
+        self.sat = 0;
+        self.rise();
     }
 
     /// Before it sleeps, or takes a large batch to the disk.
@@ -298,16 +328,16 @@ mod tests {
     fn a_trial_ends_when_it_is_disturbed() {
         let mut seats = Seats::new(vec![0, 1], 0).unwrap();
         assert_eq!(sits_after(&mut seats, TRY_EVERY_MIN, |_| 100), 1);
-        let mut placement = Placement { bond: Bond::none(), run: RUN + 1, seats: Some(seats) };
+        let mut placement = Placement { run: RUN + 1, seats: Some(seats), ..Placement::free() };
         let how = |placement: &Placement| {
             let seats = placement.seats.as_ref();
             seats.map(|seats| (seats.trying, seats.all[seats.best], seats.try_every))
         };
-        placement.took(1);
+        placement.took(1, 1);
         placement.rise();
         assert_eq!(how(&placement), Some((false, 0, TRY_EVERY_MIN)), "something came in between");
         placement.run = RUN + 1;
-        (0..TRY_EVERY_MIN).for_each(|_| placement.took(100));
+        (0..TRY_EVERY_MIN).for_each(|_| placement.took(100, 100));
         assert_eq!(how(&placement), Some((true, 0, TRY_EVERY_MIN)));
         placement.rise_for_good();
         assert_eq!(how(&placement), Some((false, 0, 2 * TRY_EVERY_MIN)), "it was very slow there");
@@ -327,7 +357,7 @@ mod tests {
         let mut placement = Placement::free();
         let sit = |placement: &mut Placement| {
             let at = placement.sit();
-            placement.took(100);
+            placement.took(100, 100);
             at
         };
         for _ in 0..RUN {
@@ -343,6 +373,33 @@ mod tests {
         }
         placement.rise();
         assert_eq!(all(), free);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn who_is_disturbed_gets_up_for_longer_and_longer() {
+        let mut placement = Placement::free();
+        let free_for = |placement: &mut Placement, sits_for: u32| {
+            for _ in 0..RUN + sits_for {
+                placement.sit();
+                placement.took(100, 100);
+            }
+            placement.sit();
+            placement.took(100 * DISTURBED_TIMES + 1, 100);
+            assert_eq!(placement.run, 0);
+            placement.free
+        };
+        if placement.bond.processors().len() < 2 {
+            return;
+        }
+        assert_eq!(free_for(&mut placement, 10), FREE_MIN);
+        assert_eq!(free_for(&mut placement, FREE_MIN + 10), 2 * FREE_MIN);
+        for _ in 0..10 {
+            let free = placement.free;
+            free_for(&mut placement, free + 10);
+        }
+        assert_eq!(placement.free, FREE_MAX);
+        assert_eq!(free_for(&mut placement, 2 * FREE_MAX + 10), FREE_MIN, "it has sat there for long");
     }
 
     #[cfg(target_os = "linux")]
