@@ -35,13 +35,13 @@ pub(crate) struct Placement {
     free_next: u32,
     sat: u32,
     /// None until it first sits down.
-    seats: Option<Seats>,
+    spots: Option<Spots>,
 }
 
 impl Placement {
     /// Anywhere.
     pub fn free() -> Placement {
-        Placement { bond: Bond::none(), run: 0, free: 0, free_next: FREE_MIN, sat: 0, seats: None }
+        Placement { bond: Bond::none(), run: 0, free: 0, free_next: FREE_MIN, sat: 0, spots: None }
     }
 
     /// Before a small batch is taken to the disk. Says from which processor; none: any.
@@ -57,13 +57,13 @@ impl Placement {
         if self.run == RUN + 1 {
             // Somebody may have changed meanwhile where this thread may run.
             let all = self.bond.processors();
-            if self.seats.as_ref().is_none_or(|seats| seats.all != all) {
-                self.seats = Seats::new(all, here()?);
+            if self.spots.as_ref().is_none_or(|spots| spots.all != all) {
+                self.spots = Spots::new(all, here()?);
             }
         }
-        let seat = self.seats.as_ref()?.seat();
-        self.bond.change(Some(seat));
-        Some(seat)
+        let spot = self.spots.as_ref()?.spot();
+        self.bond.change(Some(spot));
+        Some(spot)
     }
 
     /// That took so long, where commits usually take so long at the moment.
@@ -71,13 +71,13 @@ impl Placement {
         if self.run <= RUN {
             return;
         }
-        let Some(seats) = &mut self.seats else { return };
+        let Some(spots) = &mut self.spots else { return };
         self.sat = self.sat.saturating_add(1);
         if commit_us <= usual_us.saturating_mul(DISTURBED_TIMES) {
-            return seats.took(commit_us);
+            return spots.took(commit_us);
         }
-        if seats.trying {
-            seats.was_in_vain();
+        if spots.trying {
+            spots.was_in_vain();
         }
         if self.sat > self.free_next {
             self.free_next = FREE_MIN;
@@ -91,23 +91,23 @@ impl Placement {
     /// Before it sleeps, or takes a large batch to the disk.
     pub fn rise(&mut self) {
         if self.run > RUN
-            && let Some(seats) = &mut self.seats
-            && seats.trying
+            && let Some(spots) = &mut self.spots
+            && spots.trying
         {
-            seats.begin(false);
+            spots.begin(false);
         }
         self.run = 0;
         self.bond.change(None);
     }
 
-    /// Commits take so long that it is all the same where they are made, or this seat is to blame: somebody else may be on that
+    /// Commits take so long that it is all the same where they are made, or this spot is to blame: somebody else may be on that
     /// processor and stay there.
     pub fn rise_for_good(&mut self) {
         if self.run > RUN {
-            match &mut self.seats {
-                Some(seats) if seats.trying => seats.was_in_vain(),
+            match &mut self.spots {
+                Some(spots) if spots.trying => spots.was_in_vain(),
                 // It begins anew from where the system puts it.
-                seats => *seats = None,
+                spots => *spots = None,
             }
         }
         self.rise();
@@ -116,7 +116,7 @@ impl Placement {
 
 /// Which processor to sit on. Knows how long commits took, and nothing of threads.
 #[derive(Debug)]
-struct Seats {
+struct Spots {
     /// All that there are; at least two.
     all: Vec<usize>,
     /// The best so far, among them.
@@ -135,12 +135,12 @@ struct Seats {
     best_us: u64,
 }
 
-impl Seats {
+impl Spots {
     /// None where there is no choice.
-    fn new(all: Vec<usize>, here: usize) -> Option<Seats> {
+    fn new(all: Vec<usize>, here: usize) -> Option<Spots> {
         let best = all.iter().position(|processor| *processor == here)?;
         let lately = Vec::with_capacity(COMPARED);
-        let seats = Seats {
+        let spots = Spots {
             best,
             other: best,
             trying: false,
@@ -150,10 +150,10 @@ impl Seats {
             best_us: 0,
             all,
         };
-        (seats.all.len() > 1).then_some(seats)
+        (spots.all.len() > 1).then_some(spots)
     }
 
-    fn seat(&self) -> usize {
+    fn spot(&self) -> usize {
         self.all[if self.trying { self.other } else { self.best }]
     }
 
@@ -287,51 +287,51 @@ mod tests {
     use super::*;
 
     /// Where it sits after so many commits that take as long as is said of each processor.
-    fn sits_after(seats: &mut Seats, commits: u32, takes_us: impl Fn(usize) -> u64) -> usize {
+    fn sits_after(spots: &mut Spots, commits: u32, takes_us: impl Fn(usize) -> u64) -> usize {
         for _ in 0..commits {
-            seats.took(takes_us(seats.seat()));
+            spots.took(takes_us(spots.spot()));
         }
-        seats.seat()
+        spots.spot()
     }
 
     #[test]
     fn it_finds_the_best_processor_and_stays_there() {
         let takes_us = |processor| if processor == 7 { 80 } else { 100 };
-        let mut seats = Seats::new(vec![1, 3, 5, 7], 3).unwrap();
+        let mut spots = Spots::new(vec![1, 3, 5, 7], 3).unwrap();
         let around = 3 * (TRY_EVERY_MIN + TRY_EVERY_MAX);
-        assert_eq!(sits_after(&mut seats, around, takes_us), 7);
+        assert_eq!(sits_after(&mut spots, around, takes_us), 7);
         let (mut elsewhere, many) = (0, 40 * TRY_EVERY_MAX);
         for _ in 0..many {
-            elsewhere += u32::from(seats.seat() != 7);
-            seats.took(takes_us(seats.seat()));
+            elsewhere += u32::from(spots.spot() != 7);
+            spots.took(takes_us(spots.spot()));
         }
         assert!(
             (40..many / 200).contains(&elsewhere),
             "it looks now and then, and not for long: {elsewhere}"
         );
-        assert_eq!(sits_after(&mut seats, around, |processor| if processor == 1 { 60 } else { 100 }), 1);
+        assert_eq!(sits_after(&mut spots, around, |processor| if processor == 1 { 60 } else { 100 }), 1);
     }
 
     #[test]
     fn a_difference_that_says_nothing_moves_nobody() {
-        let mut seats = Seats::new(vec![0, 1], 0).unwrap();
+        let mut spots = Spots::new(vec![0, 1], 0).unwrap();
         for commits in 0..4 * TRY_EVERY_MAX {
-            let best = seats.best;
+            let best = spots.best;
             // One commit in ten waits for somebody else, and the other processor is a little quicker.
             let us = if commits.is_multiple_of(10) { 5_000 } else { 100 };
-            seats.took(if seats.seat() == 1 { us - 5 } else { us });
+            spots.took(if spots.spot() == 1 { us - 5 } else { us });
             assert_eq!(best, 0);
         }
     }
 
     #[test]
     fn a_trial_ends_when_it_is_disturbed() {
-        let mut seats = Seats::new(vec![0, 1], 0).unwrap();
-        assert_eq!(sits_after(&mut seats, TRY_EVERY_MIN, |_| 100), 1);
-        let mut placement = Placement { run: RUN + 1, seats: Some(seats), ..Placement::free() };
+        let mut spots = Spots::new(vec![0, 1], 0).unwrap();
+        assert_eq!(sits_after(&mut spots, TRY_EVERY_MIN, |_| 100), 1);
+        let mut placement = Placement { run: RUN + 1, spots: Some(spots), ..Placement::free() };
         let how = |placement: &Placement| {
-            let seats = placement.seats.as_ref();
-            seats.map(|seats| (seats.trying, seats.all[seats.best], seats.try_every))
+            let spots = placement.spots.as_ref();
+            spots.map(|spots| (spots.trying, spots.all[spots.best], spots.try_every))
         };
         placement.took(1, 1);
         placement.rise();
@@ -345,8 +345,8 @@ mod tests {
         assert_eq!(how(&placement), Some((false, 0, 2 * TRY_EVERY_MIN)), "nobody sat");
         placement.run = RUN + 1;
         placement.rise_for_good();
-        assert_eq!(how(&placement), None, "this seat has become very slow");
-        assert!(Seats::new(vec![0], 0).is_none() && Seats::new(vec![0, 1], 2).is_none());
+        assert_eq!(how(&placement), None, "this spot has become very slow");
+        assert!(Spots::new(vec![0], 0).is_none() && Spots::new(vec![0, 1], 2).is_none());
     }
 
     #[cfg(target_os = "linux")]
