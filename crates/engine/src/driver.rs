@@ -253,7 +253,7 @@ impl Driver {
         if !self.may_look_out || !small || commit_us < ERRAND_COMMIT_US_MIN {
             self.placement.rise();
         } else if commit_us >= STAND_IN_AT_ONCE_US {
-            self.placement.rise_for_good();
+            self.placement.leave_slow_spot();
         } else {
             return self.placement.sit();
         }

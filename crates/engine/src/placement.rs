@@ -102,7 +102,7 @@ impl Placement {
 
     /// Commits take so long that it is all the same where they are made, or this spot is to blame: somebody else may be on that
     /// processor and stay there.
-    pub fn rise_for_good(&mut self) {
+    pub fn leave_slow_spot(&mut self) {
         if self.run > RUN {
             match &mut self.spots {
                 Some(spots) if spots.trying => spots.was_in_vain(),
@@ -339,12 +339,12 @@ mod tests {
         placement.run = RUN + 1;
         (0..TRY_EVERY_MIN).for_each(|_| placement.took(100, 100));
         assert_eq!(how(&placement), Some((true, 0, TRY_EVERY_MIN)));
-        placement.rise_for_good();
+        placement.leave_slow_spot();
         assert_eq!(how(&placement), Some((false, 0, 2 * TRY_EVERY_MIN)), "it was very slow there");
-        placement.rise_for_good();
+        placement.leave_slow_spot();
         assert_eq!(how(&placement), Some((false, 0, 2 * TRY_EVERY_MIN)), "nobody sat");
         placement.run = RUN + 1;
-        placement.rise_for_good();
+        placement.leave_slow_spot();
         assert_eq!(how(&placement), None, "this spot has become very slow");
         assert!(Spots::new(vec![0], 0).is_none() && Spots::new(vec![0, 1], 2).is_none());
     }
